@@ -1,0 +1,9 @@
+//! treercu: the Linux kernel's Tree RCU as an engine.
+#![warn(missing_docs)]
+
+pub mod config;
+pub mod error;
+pub mod sim;
+pub mod stats;
+pub mod tree;
+pub mod workload;

@@ -1,0 +1,9 @@
+//! The world of virtual time: a deterministic discrete-event kernel around the engine.
+
+mod machine;
+mod observe;
+mod runner;
+
+pub use machine::{MAX_COST_NS, MAX_NOISE, Machine, TimerMigration};
+pub use observe::{NoObserver, Observer, Sight};
+pub use runner::{Control, MEMORY_LIMIT_MB, RunOptions, simulate, simulate_many, simulate_observed};

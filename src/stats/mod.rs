@@ -1,0 +1,323 @@
+//! What a run leaves behind: columns of samples, one record per grace period, counters.
+
+mod digest;
+
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::sim::Machine;
+use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
+
+/// One row per completed `synchronize_rcu()` call, as columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Samples {
+    /// Task id, counted over the sync-flood parts.
+    pub task: Vec<i32>,
+    /// CPU on which the call began.
+    pub cpu: Vec<i32>,
+    /// When the call began (closed loop) or was due (open loop), in ns of virtual time.
+    pub start_ns: Vec<i64>,
+    /// When the call returned, in ns of virtual time.
+    pub end_ns: Vec<i64>,
+    /// `end_ns - start_ns`.
+    pub latency_ns: Vec<i64>,
+    /// Grace period that released the call, as its `gp_seq` while it ran (…01b), signed as the
+    /// kernel prints it. Callback route: the last one that the CPU had noticed.
+    pub gp_seq: Vec<i64>,
+}
+
+impl Samples {
+    /// Bytes of one row.
+    pub const ROW_BYTES: u64 = 4 + 4 + 8 * 4;
+
+    /// Number of completed calls.
+    pub fn len(&self) -> usize {
+        self.latency_ns.len()
+    }
+
+    /// True when no call completed.
+    pub fn is_empty(&self) -> bool {
+        self.latency_ns.is_empty()
+    }
+}
+
+/// How the last CPU that a grace period waited for got out of the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(i32)]
+pub enum Resolution {
+    /// Its quiescent state was recorded and reported by a tick.
+    Tick = 0,
+    /// Recorded at a context switch, reported by that CPU's RCU core.
+    ContextSwitch = 1,
+    /// A force-quiescent-state scan found it idle (in an extended quiescent state).
+    IdleScan = 2,
+    /// The grace-period kthread's own early report at the end of grace-period initialisation.
+    EarlyReport = 3,
+    /// No CPU had to report (none online at the start of the grace period).
+    Nobody = 4,
+}
+
+impl Resolution {
+    /// All values in the order of their codes.
+    pub const ALL: [Resolution; 5] = [
+        Resolution::Tick,
+        Resolution::ContextSwitch,
+        Resolution::IdleScan,
+        Resolution::EarlyReport,
+        Resolution::Nobody,
+    ];
+
+    /// The word used in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Resolution::Tick => "tick",
+            Resolution::ContextSwitch => "context_switch",
+            Resolution::IdleScan => "idle_scan",
+            Resolution::EarlyReport => "early_report",
+            Resolution::Nobody => "nobody",
+        }
+    }
+}
+
+/// One row per grace period that ended, as columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GracePeriods {
+    /// `rs.gp_seq` while it ran, signed.
+    pub gp_seq: Vec<i64>,
+    /// Start (the number was advanced), ns of virtual time.
+    pub start_ns: Vec<i64>,
+    /// End (the number was advanced again), ns of virtual time.
+    pub end_ns: Vec<i64>,
+    /// `synchronize_rcu()` calls released by it.
+    pub requests: Vec<i64>,
+    /// Force-quiescent-state scans.
+    pub scans: Vec<i32>,
+    /// Last CPU it waited for; -1: none.
+    pub holdout_cpu: Vec<i32>,
+    /// How that CPU was resolved: a [`Resolution`] code.
+    pub resolved_by: Vec<i32>,
+    /// CPU on which the grace-period kthread ended it.
+    pub kthread_cpu: Vec<i32>,
+}
+
+impl GracePeriods {
+    /// Bytes of one row.
+    pub const ROW_BYTES: u64 = 8 * 4 + 4 * 4;
+
+    /// Number of grace periods.
+    pub fn len(&self) -> usize {
+        self.gp_seq.len()
+    }
+
+    /// True when none ended.
+    pub fn is_empty(&self) -> bool {
+        self.gp_seq.is_empty()
+    }
+}
+
+/// Whole-run counters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Timer ticks handled.
+    pub ticks: u64,
+    /// Timer softirqs run.
+    pub timer_softirqs: u64,
+    /// RCU softirqs run.
+    pub rcu_softirqs: u64,
+    /// Context switches, to and from idle included.
+    pub context_switches: u64,
+    /// Task wake-ups.
+    pub wakeups: u64,
+    /// Interprocessor interrupts sent.
+    pub ipis: u64,
+    /// Grace periods that ended.
+    pub grace_periods: u64,
+    /// Force-quiescent-state scans.
+    pub fqs_scans: u64,
+    /// CPUs looked at by those scans.
+    pub fqs_cpus_scanned: u64,
+    /// Callbacks queued by `call_rcu`.
+    pub callbacks_queued: u64,
+    /// Callbacks invoked.
+    pub callbacks_invoked: u64,
+    /// Calls that took the direct-wake route.
+    pub direct_wakes: u64,
+    /// CPU time of the grace-period kthread, ns.
+    pub gp_kthread_cpu_ns: u64,
+    /// CPU time of ticks, ns.
+    pub tick_cpu_ns: u64,
+    /// CPU time of softirqs, ns.
+    pub softirq_cpu_ns: u64,
+    /// CPU time of background noise, ns.
+    pub noise_cpu_ns: u64,
+    /// Times the grace-period kthread was put on another CPU than before.
+    pub gp_kthread_migrations: u64,
+}
+
+/// The result of one simulated run.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// One row per completed call.
+    pub samples: Samples,
+    /// One row per grace period.
+    pub grace_periods: GracePeriods,
+    /// Whole-run counters.
+    pub counters: Counters,
+    /// Calendar entries dispatched.
+    pub events: u64,
+    /// Virtual time covered, ns.
+    pub virtual_ns: u64,
+    /// Wall-clock time of the run phase, ns.
+    pub wall_ns: u64,
+    /// CPU time of the run phase, ns.
+    pub cpu_ns: u64,
+    /// The seed.
+    pub seed: u64,
+    /// The configuration.
+    pub config: Config,
+    /// The machine.
+    pub machine: Machine,
+    /// The workload.
+    pub workload: Workload,
+    /// True when a cancel request ended the run early.
+    pub interrupted: bool,
+}
+
+/// Summary figures of a run's latencies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Completed calls.
+    pub calls: u64,
+    /// Mean latency, ns; `None` without calls.
+    pub mean_ns: Option<f64>,
+    /// Minimum, ns.
+    pub min_ns: Option<i64>,
+    /// Median (nearest rank), ns.
+    pub p50_ns: Option<i64>,
+    /// 90th percentile (nearest rank), ns; `None` when the sample is too small to carry it.
+    pub p90_ns: Option<i64>,
+    /// 99th percentile (nearest rank), ns; `None` below 100 calls.
+    pub p99_ns: Option<i64>,
+    /// Maximum, ns.
+    pub max_ns: Option<i64>,
+    /// Standard deviation of the sample (n - 1), ns; `None` below two calls.
+    pub std_ns: Option<f64>,
+    /// Grace periods that ended.
+    pub grace_periods: u64,
+    /// True when the run was cut short.
+    pub interrupted: bool,
+}
+
+/// Equal-width histogram of latencies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    /// Bin edges in ns, one more than counts; bin *i* is `edges[i] <= x < edges[i + 1]`, the last one closed.
+    pub edges_ns: Vec<i64>,
+    /// Calls per bin.
+    pub counts: Vec<i64>,
+}
+
+impl Run {
+    /// A digest over samples, grace-period records and counters (not seed, version or host), as hexadecimal text.
+    pub fn digest(&self) -> String {
+        digest::of(self)
+    }
+
+    /// Quantile by nearest rank (the smallest sample with at least `q` of all samples at or below it), in ns.
+    ///
+    /// Refuses an empty run, `q` outside 0..=1, and a quantile deeper than the sample carries
+    /// (fewer than one sample expected beyond it, that is `n * min(q, 1 - q) < 1` for 0 < q < 1).
+    pub fn quantile(&self, q: f64) -> Result<i64> {
+        let mut sorted = self.samples.latency_ns.clone();
+        sorted.sort_unstable();
+        quantile_of_sorted(&sorted, q)
+    }
+
+    /// [`Run::quantile`] for several values with one sort.
+    pub fn quantiles(&self, qs: &[f64]) -> Result<Vec<i64>> {
+        let mut sorted = self.samples.latency_ns.clone();
+        sorted.sort_unstable();
+        qs.iter().map(|&q| quantile_of_sorted(&sorted, q)).collect()
+    }
+
+    /// Summary of the latencies.
+    pub fn summary(&self) -> Summary {
+        let mut sorted = self.samples.latency_ns.clone();
+        sorted.sort_unstable();
+        let n = sorted.len();
+        let mean = (n > 0).then(|| sorted.iter().map(|&x| x as f64).sum::<f64>() / n as f64);
+        let std = (n > 1).then(|| {
+            let m = mean.unwrap_or(0.0);
+            (sorted.iter().map(|&x| (x as f64 - m).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt()
+        });
+        Summary {
+            calls: n as u64,
+            mean_ns: mean,
+            min_ns: sorted.first().copied(),
+            p50_ns: quantile_of_sorted(&sorted, 0.5).ok(),
+            p90_ns: quantile_of_sorted(&sorted, 0.9).ok(),
+            p99_ns: quantile_of_sorted(&sorted, 0.99).ok(),
+            max_ns: sorted.last().copied(),
+            std_ns: std,
+            grace_periods: self.counters.grace_periods,
+            interrupted: self.interrupted,
+        }
+    }
+
+    /// Equal-width histogram over the range of the latencies.
+    pub fn histogram(&self, bins: usize) -> Result<Histogram> {
+        const MAX_BINS: usize = 1_000_000;
+        if bins == 0 || bins > MAX_BINS {
+            return Err(Error::config(
+                "bins",
+                bins,
+                "out of range",
+                format!("1 to {MAX_BINS}"),
+            ));
+        }
+        let lat = &self.samples.latency_ns;
+        let lo = lat.iter().copied().min().unwrap_or(0);
+        let hi = lat.iter().copied().max().unwrap_or(0).max(lo + bins as i64);
+        let width = ((hi - lo) as u64).div_ceil(bins as u64).max(1) as i64;
+        let edges_ns: Vec<i64> = (0..=bins as i64).map(|i| lo + i * width).collect();
+        let mut counts = vec![0i64; bins];
+        for &x in lat {
+            counts[(((x - lo) / width) as usize).min(bins - 1)] += 1;
+        }
+        Ok(Histogram { edges_ns, counts })
+    }
+}
+
+/// Nearest-rank quantile of sorted data; see [`Run::quantile`].
+fn quantile_of_sorted(sorted: &[i64], q: f64) -> Result<i64> {
+    let n = sorted.len();
+    if !(0.0..=1.0).contains(&q) {
+        return Err(Error::config("q", q, "not a quantile", "0 to 1"));
+    }
+    if n == 0 {
+        return Err(Error::config(
+            "q",
+            q,
+            "the run has no samples",
+            "a run with at least one completed call",
+        ));
+    }
+    let beyond = q.min(1.0 - q) * n as f64;
+    if q > 0.0 && q < 1.0 && n > 1 && beyond < 1.0 - 1e-9 {
+        let deepest = 1.0 / n as f64;
+        return Err(Error::config(
+            "q",
+            q,
+            format!("deeper than {n} samples carry"),
+            format!(
+                "{:.6} to {:.6}, or 0 and 1 for the extremes",
+                deepest,
+                1.0 - deepest
+            ),
+        ));
+    }
+    // The epsilon keeps 0.99 * 100 = 99.00000000000001 from rounding up to the 100th value.
+    let rank = ((q * n as f64 - 1e-9).ceil().max(1.0) as usize).min(n);
+    Ok(sorted[rank - 1])
+}
