@@ -1,21 +1,47 @@
-//! Every tunable that the mechanisms read.
+//! Every tunable that the mechanisms read: its names, its type and range, its default by formula and
+//! by kernel era, and what is in force once the kernel's own limits have been applied.
+//!
+//! ```
+//! use treercu::config::Config;
+//!
+//! let config = Config::new().with("hz", 1000)?.with("rcutree.jiffies_till_first_fqs", 5000)?;
+//! assert_eq!(config.tunables().jiffies_till_first_fqs, 1000); // limited to HZ, as the kernel does
+//! assert_eq!(config.warnings().len(), 1);                     // and said so
+//! assert!(Config::new().with("hz", 999).is_err());            // the kernel offers no such tick rate
+//! # Ok::<(), treercu::error::Error>(())
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `catalogue.rs` | the table of tunables, and what each one accepts |
+//! | `era.rs` | the table of the kernel eras' defaults |
+//! | `resolve.rs` | defaults by formula, the kernel's limits, checks across tunables |
+//! | `suggest.rs` | the nearest known name |
+//! | `value.rs` | values as users give them |
+//!
+//! A [`Config`] keeps what was given and resolves all of it again on every change: nothing depends on
+//! the order of changes. The engine and the simulator read [`Tunables`] and nothing else.
 
-use crate::error::Result;
-use serde::{Deserialize, Serialize};
+mod catalogue;
+mod era;
+mod resolve;
+mod suggest;
+mod value;
 
-/// A tunable's value as given by a user.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// A boolean.
-    Bool(bool),
-    /// An integer.
-    Int(i64),
-    /// A number with a fraction (no tunable takes one; kept so that the message can show it).
-    Float(f64),
-    /// A word.
-    Text(String),
-}
+pub use catalogue::{
+    Class, DEFAULT_DIVISOR, Kind, MAX_CALLBACKS, MAX_CPUS, MAX_DIVISOR, MAX_FANOUT, MAX_JIFFIES,
+    MAX_KTHREAD_PRIO, MAX_LEVELS, MAX_RESCHED_NS, MAX_STALL_TIMEOUT_S, MIN_FANOUT, MIN_RESCHED_NS,
+    MIN_STALL_TIMEOUT_S, Spec, Type, catalogue, lookup,
+};
+pub use era::{DEFAULT_ERA, ERAS, Era, EraDefaults, table_for};
+pub use suggest::nearest_name;
+pub use value::Value;
+
+use crate::error::{Error, Result};
+use resolve::{Resolved, Values, check, resolve};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt;
 
 /// Read-side flavour of the kernel build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,23 +51,6 @@ pub enum Preempt {
     Full,
     /// At the next tick or return to user mode.
     Lazy,
-}
-
-/// Kernel era: picks defaults only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Era {
-    /// 6.8: timers expire locally, callback route.
-    #[serde(rename = "6.8")]
-    V6_8,
-    /// 6.12: timer migration pull, callback route.
-    #[serde(rename = "6.12")]
-    V6_12,
-    /// 6.18: direct wake automatic up to 16 CPUs.
-    #[serde(rename = "6.18")]
-    V6_18,
-    /// 7.2: early report, direct wake for all sizes.
-    #[serde(rename = "7.2")]
-    V7_2,
 }
 
 /// The values in force, after defaults by formula, clamps and eras.
@@ -97,34 +106,206 @@ pub struct Tunables {
     pub kthread_prio: u32,
 }
 
+/// A value that was accepted and is not used as given, because the kernel limits it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Adjusted {
+    /// Python name of the tunable.
+    pub name: &'static str,
+    /// What was given.
+    pub given: Value,
+    /// What is in force.
+    pub used: Value,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for Adjusted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}={}: {} is used ({})",
+            self.name, self.given, self.used, self.why
+        )
+    }
+}
+
 /// Every tunable: what the user gave, and what is in force.
+///
+/// Serialises as the map of explicit values; [`Config::to_json`] gives the values in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    explicit: std::collections::BTreeMap<&'static str, Value>,
-    tunables: Tunables,
+    explicit: Values,
+    resolved: Resolved,
 }
 
 impl Config {
-    /// All defaults.
+    /// All defaults: the newest era, 8 CPUs, HZ=250.
     pub fn new() -> Self {
-        todo!()
+        Config {
+            explicit: Values::new(),
+            resolved: resolve(&Values::new()),
+        }
     }
+
+    /// A configuration with these values set, all at once: checks that involve several tunables are
+    /// made when all are in. A name is a Python or a full catalogue name; of two values for one
+    /// tunable the later one holds, as on the kernel's command line.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for an unknown name, a wrong type, or a value that is refused.
+    pub fn from_pairs<I, N, V>(pairs: I) -> Result<Config>
+    where
+        I: IntoIterator<Item = (N, V)>,
+        N: AsRef<str>,
+        V: Into<Value>,
+    {
+        Config::new().replace(pairs)
+    }
+
+    /// This configuration with these values set, all at once; otherwise as [`Config::from_pairs`].
+    ///
+    /// # Errors
+    /// As [`Config::from_pairs`].
+    pub fn replace<I, N, V>(&self, pairs: I) -> Result<Config>
+    where
+        I: IntoIterator<Item = (N, V)>,
+        N: AsRef<str>,
+        V: Into<Value>,
+    {
+        let mut explicit = self.explicit.clone();
+        for (name, value) in pairs {
+            let (name, value) = (name.as_ref(), value.into());
+            let spec = find(name, &value)?;
+            explicit.insert(spec.python_name, spec.accept(name, &value)?);
+        }
+        Config::from_explicit(explicit)
+    }
+
     /// This configuration with one more value set; resolves and checks everything again.
-    pub fn set(&self, _name: &str, _value: Value) -> Result<Config> {
-        todo!()
+    ///
+    /// # Errors
+    /// As [`Config::from_pairs`].
+    pub fn set(&self, name: &str, value: Value) -> Result<Config> {
+        self.replace([(name, value)])
     }
-    /// The values in force.
+
+    /// [`Config::set`] for literals: `Config::new().with("hz", 1000)?.with("early_qs", false)?`.
+    ///
+    /// # Errors
+    /// As [`Config::from_pairs`].
+    pub fn with(&self, name: &str, value: impl Into<Value>) -> Result<Config> {
+        self.set(name, value.into())
+    }
+
+    /// This configuration with one tunable back at its default.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for an unknown name, or if what remains does not fit together.
+    pub fn without(&self, name: &str) -> Result<Config> {
+        let mut explicit = self.explicit.clone();
+        explicit.remove(find(name, "?")?.python_name);
+        Config::from_explicit(explicit)
+    }
+
+    fn from_explicit(explicit: Values) -> Result<Config> {
+        let resolved = resolve(&explicit);
+        check(&resolved.tunables)?;
+        Ok(Config { explicit, resolved })
+    }
+
+    /// The values in force, as the engine and the simulator read them.
     pub fn tunables(&self) -> &Tunables {
-        &self.tunables
+        &self.resolved.tunables
     }
-    /// What the user gave.
-    pub fn explicit(&self) -> &std::collections::BTreeMap<&'static str, Value> {
+
+    /// What the user gave, by Python name; each value in its tunable's own type.
+    pub fn explicit(&self) -> &BTreeMap<&'static str, Value> {
         &self.explicit
     }
+
+    /// Every value in force, by Python name.
+    ///
+    /// Two of them are answers rather than settings: `jiffies_till_sched_qs`, if not given, shows the
+    /// computed age; `rcu_normal_wake_from_gp` stays -1 where it is automatic, and
+    /// [`Tunables::wake_from_gp`] says what that comes to.
+    pub fn effective(&self) -> &BTreeMap<&'static str, Value> {
+        &self.resolved.effective
+    }
+
+    /// The value in force of one tunable, see [`Config::effective`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for an unknown name.
+    pub fn get(&self, name: &str) -> Result<Value> {
+        Ok(self.resolved.effective[find(name, "?")?.python_name].clone())
+    }
+
+    /// One entry for each given value that is not used as given.
+    pub fn warnings(&self) -> &[Adjusted] {
+        &self.resolved.warnings
+    }
+
+    /// An object of every value in force, by Python name.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(&self.resolved.effective).expect("booleans, integers and words")
+    }
+
+    /// The explicit values as a Python call, in the catalogue's order: `Config(kernel="7.2", hz=1000)`.
+    pub fn describe(&self) -> String {
+        let words: Vec<String> = catalogue()
+            .iter()
+            .filter_map(|spec| {
+                let value = self.explicit.get(spec.python_name)?;
+                Some(format!("{}={}", spec.python_name, value.repr()))
+            })
+            .collect();
+        format!("Config({})", words.join(", "))
+    }
+
+    /// The value in force if `python_name` were not set; checks across tunables do not matter here.
+    fn default_of(&self, python_name: &'static str) -> Value {
+        if !self.explicit.contains_key(python_name) {
+            return self.resolved.effective[python_name].clone();
+        }
+        let mut explicit = self.explicit.clone();
+        explicit.remove(python_name);
+        resolve(&explicit).effective[python_name].clone()
+    }
+}
+
+/// The tunable of this name, or an error that names the nearest one.
+fn find(name: &str, value: impl ToString) -> Result<&'static Spec> {
+    lookup(name).ok_or_else(|| {
+        Error::config(
+            value::shown(name),
+            value,
+            "no such tunable",
+            format!("a known name; the nearest is {}", nearest_name(name)),
+        )
+    })
 }
 
 impl Default for Config {
     fn default() -> Self {
         Config::new()
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+impl Serialize for Config {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.explicit.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let given = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        Config::from_pairs(given).map_err(serde::de::Error::custom)
     }
 }

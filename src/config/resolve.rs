@@ -1,0 +1,257 @@
+//! From what the user gave to what is in force: defaults by formula, the kernel's limits, and the
+//! checks that involve more than one tunable.
+//!
+//! Everything is resolved again from the whole set of explicit values, so the order in which they were
+//! given cannot matter.
+
+use super::catalogue::{
+    DEFAULT_DIVISOR, MAX_DIVISOR, MAX_KTHREAD_PRIO, MAX_LEVELS, MAX_RESCHED_NS, MAX_STALL_TIMEOUT_S,
+    MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S,
+};
+use super::era::{DEFAULT_ERA, Era, table_for};
+use super::{Adjusted, Preempt, Tunables, Value};
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Values by Python name.
+pub(super) type Values = BTreeMap<&'static str, Value>;
+
+/// What follows from a set of explicit values.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Resolved {
+    pub(super) tunables: Tunables,
+    pub(super) effective: Values,
+    pub(super) warnings: Vec<Adjusted>,
+}
+
+/// CPUs per additional jiffy in the default waits.
+const CPUS_PER_JIFFY: i64 = 256;
+/// Default number of possible CPUs.
+const DEFAULT_NR_CPUS: i64 = 8;
+/// Default tick rate in every era.
+const DEFAULT_HZ: i64 = 250;
+
+/// Collects values in force; each tunable passes through exactly one of its methods.
+struct Resolver<'a> {
+    explicit: &'a Values,
+    effective: Values,
+    warnings: Vec<Adjusted>,
+}
+
+impl Resolver<'_> {
+    /// Integer that is used as given.
+    fn int(&mut self, name: &'static str, default: i64) -> i64 {
+        let used = self.explicit.get(name).and_then(Value::as_int).unwrap_or(default);
+        self.effective.insert(name, Value::Int(used));
+        used
+    }
+
+    /// Integer that the kernel limits: `limit` says what is used, `why` says so in the warning.
+    fn limited(
+        &mut self,
+        name: &'static str,
+        default: i64,
+        limit: impl Fn(i64) -> i64,
+        why: impl Fn(i64) -> String,
+    ) -> i64 {
+        let given = self.explicit.get(name).and_then(Value::as_int);
+        let used = limit(given.unwrap_or(default));
+        if let Some(given) = given.filter(|given| *given != used) {
+            self.warnings.push(Adjusted {
+                name,
+                given: Value::Int(given),
+                used: Value::Int(used),
+                why: why(given),
+            });
+        }
+        self.effective.insert(name, Value::Int(used));
+        used
+    }
+
+    fn bool(&mut self, name: &'static str, default: bool) -> bool {
+        let used = self
+            .explicit
+            .get(name)
+            .and_then(Value::as_bool)
+            .unwrap_or(default);
+        self.effective.insert(name, Value::Bool(used));
+        used
+    }
+
+    fn word(&mut self, name: &'static str, default: &'static str) -> &str {
+        let used = self
+            .explicit
+            .get(name)
+            .and_then(Value::as_text)
+            .unwrap_or(default);
+        self.effective.insert(name, Value::from(used));
+        used
+    }
+}
+
+/// The values in force. The explicit ones have passed [`Spec::accept`](super::Spec), each for itself;
+/// [`check`] looks at them together.
+pub(super) fn resolve(explicit: &Values) -> Resolved {
+    let mut r = Resolver {
+        explicit,
+        effective: Values::new(),
+        warnings: Vec::new(),
+    };
+
+    let kernel = Era::from_name(r.word("kernel", DEFAULT_ERA.name())).expect("accepted by the catalogue");
+    let era = table_for(kernel);
+
+    let nr_cpus = r.int("nr_cpus", DEFAULT_NR_CPUS);
+    let maxcpus = r.limited(
+        "maxcpus",
+        nr_cpus,
+        |n| n.min(nr_cpus),
+        |_| format!("only {nr_cpus} CPUs are possible (nr_cpus)"),
+    );
+    let hz = r.int("hz", DEFAULT_HZ);
+    let preempt = match r.word("preempt", "full") {
+        "lazy" => Preempt::Lazy,
+        _ => Preempt::Full,
+    };
+    let hz_periodic = r.bool("hz_periodic", false);
+    let nohz = r.bool("nohz", true);
+    let skew_tick = r.bool("skew_tick", false);
+
+    let rcu_fanout = r.int("rcu_fanout", 64);
+    let config_rcu_fanout_leaf = r.int("config_rcu_fanout_leaf", 16);
+    let rcu_fanout_leaf = r.int("rcu_fanout_leaf", config_rcu_fanout_leaf);
+    let rcu_fanout_exact = r.bool("rcu_fanout_exact", false);
+
+    let default_wait = 1 + i64::from(hz > 250) + i64::from(hz > 500) + nr_cpus / CPUS_PER_JIFFY;
+    let above_hz = format!("the kernel limits it to one second, HZ={hz} jiffies");
+    let first = r.limited(
+        "jiffies_till_first_fqs",
+        default_wait,
+        |n| n.min(hz),
+        |_| above_hz.clone(),
+    );
+    let next = r.limited(
+        "jiffies_till_next_fqs",
+        default_wait,
+        |n| n.clamp(1, hz),
+        |n| {
+            if n < 1 {
+                "the kernel waits at least one jiffy".into()
+            } else {
+                above_hz.clone()
+            }
+        },
+    );
+    let computed_age = (first + 2 * next).max(hz / 10 + nr_cpus / CPUS_PER_JIFFY);
+    let age = r.int("jiffies_till_sched_qs", computed_age);
+    r.limited(
+        "jiffies_to_sched_qs",
+        age,
+        |_| age,
+        |_| "a read-only view that boot code recomputes; set jiffies_till_sched_qs instead".into(),
+    );
+
+    let wake = r.int("rcu_normal_wake_from_gp", era.rcu_normal_wake_from_gp);
+    let threshold = r.int("wake_from_gp_cpu_threshold", 16);
+    let early_qs = r.bool("early_qs", era.early_qs);
+
+    let blimit = r.int("blimit", 10);
+    let qhimark = r.int("qhimark", 10_000);
+    let qlowmark = r.int("qlowmark", 100);
+    let qovld = r.limited(
+        "qovld",
+        20_000,
+        |n| if n < 0 { 2 * qhimark } else { n },
+        |_| format!("negative stands for 2 x qhimark ({qhimark})"),
+    );
+    let rcu_divisor = r.limited(
+        "rcu_divisor",
+        DEFAULT_DIVISOR,
+        |n| {
+            if n < 0 {
+                DEFAULT_DIVISOR
+            } else {
+                n.min(MAX_DIVISOR)
+            }
+        },
+        |n| {
+            if n < 0 {
+                format!("negative stands for the default, {DEFAULT_DIVISOR}")
+            } else {
+                format!("the kernel limits it to {MAX_DIVISOR}, the bits of a word less 2")
+            }
+        },
+    );
+    let rcu_resched_ns = r.limited(
+        "rcu_resched_ns",
+        3_000_000,
+        |n| n.clamp(MIN_RESCHED_NS, MAX_RESCHED_NS),
+        |_| "the kernel limits it to 1 ms .. 1 s".into(),
+    );
+    let rcu_double_check_cb_time = r.bool("rcu_double_check_cb_time", false);
+
+    let config_stall_timeout = r.int("config_rcu_cpu_stall_timeout", 21);
+    let rcu_cpu_stall_timeout = r.limited(
+        "rcu_cpu_stall_timeout",
+        config_stall_timeout,
+        |n| n.clamp(MIN_STALL_TIMEOUT_S, MAX_STALL_TIMEOUT_S),
+        |_| format!("the kernel limits it to {MIN_STALL_TIMEOUT_S} .. {MAX_STALL_TIMEOUT_S} s"),
+    );
+    let kthread_prio = r.limited(
+        "kthread_prio",
+        0,
+        |n| n.clamp(0, MAX_KTHREAD_PRIO),
+        |_| format!("the kernel limits it to 0 .. {MAX_KTHREAD_PRIO}"),
+    );
+
+    let small = |n: i64| u32::try_from(n).expect("limited by the catalogue");
+    let unsigned = |n: i64| u64::try_from(n).expect("limited by the catalogue");
+    let tunables = Tunables {
+        kernel,
+        nr_cpus: small(nr_cpus),
+        maxcpus: small(maxcpus),
+        hz: small(hz),
+        preempt,
+        periodic_ticks: hz_periodic || !nohz,
+        skew_tick,
+        rcu_fanout: small(rcu_fanout),
+        rcu_fanout_leaf: small(rcu_fanout_leaf),
+        rcu_fanout_exact,
+        jiffies_till_first_fqs: unsigned(first),
+        jiffies_till_next_fqs: unsigned(next),
+        jiffies_to_sched_qs: unsigned(age),
+        wake_from_gp: wake == 1 || (wake == -1 && nr_cpus <= threshold),
+        early_qs,
+        blimit,
+        qhimark,
+        qlowmark,
+        qovld,
+        rcu_divisor: small(rcu_divisor),
+        rcu_resched_ns: unsigned(rcu_resched_ns),
+        rcu_double_check_cb_time,
+        rcu_cpu_stall_timeout: small(rcu_cpu_stall_timeout),
+        kthread_prio: small(kthread_prio),
+    };
+    Resolved {
+        tunables,
+        effective: r.effective,
+        warnings: r.warnings,
+    }
+}
+
+/// What no single value can violate: the CPUs must fit in the tree.
+pub(super) fn check(t: &Tunables) -> Result<()> {
+    let capacity = u64::from(t.rcu_fanout_leaf) * u64::from(t.rcu_fanout).pow(MAX_LEVELS - 1);
+    if u64::from(t.nr_cpus) > capacity {
+        return Err(Error::config(
+            "nr_cpus",
+            t.nr_cpus,
+            format!(
+                "does not fit in an rcu_node tree of {MAX_LEVELS} levels with rcu_fanout_leaf={} and rcu_fanout={}",
+                t.rcu_fanout_leaf, t.rcu_fanout
+            ),
+            format!("1 to {capacity} with these fan-outs, or larger fan-outs"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! The known name that is nearest to an unknown one.
+
+use super::catalogue::catalogue;
+
+/// Edit distance: insertions, deletions, replacements and swaps of neighbours each cost 1.
+pub(super) fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut two_back: Vec<usize> = Vec::new();
+    let mut back: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = back[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replaced.min(back[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(two_back[j - 2] + 1);
+            }
+            row.push(best);
+        }
+        two_back = std::mem::replace(&mut back, row);
+    }
+    back[b.len()]
+}
+
+/// Input longer than this is compared by its beginning only.
+const COMPARED_CHARS: usize = 80;
+
+/// The Python or full catalogue name nearest to `name`, ignoring case; the catalogue's order breaks ties.
+///
+/// A word with a dot or with `CONFIG_` in front is compared with the catalogue names as well, and what
+/// it suggests is then such a name.
+pub fn nearest_name(name: &str) -> &'static str {
+    let wanted: String = name
+        .chars()
+        .take(COMPARED_CHARS)
+        .collect::<String>()
+        .to_lowercase();
+    let python = catalogue().iter().map(|spec| spec.python_name);
+    let full = catalogue().iter().map(|spec| spec.name);
+    python
+        .chain(full)
+        .min_by_key(|known| distance(&wanted, &known.to_lowercase()))
+        .expect("the catalogue is not empty")
+}
