@@ -5,5 +5,6 @@ pub mod config;
 pub mod error;
 pub mod sim;
 pub mod stats;
+mod sync;
 pub mod tree;
 pub mod workload;

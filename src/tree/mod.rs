@@ -1,8 +1,39 @@
-//! The Tree RCU algorithm as state machines that never block.
+//! The Tree RCU algorithm as state machines that never block, read no clock and start no thread.
+//!
+//! | file | mechanism |
+//! |---|---|
+//! | [`geometry`] | the shape of the combining tree |
+//! | [`seq`] | grace-period numbers |
+//! | [`cblist`] | segmented callback list |
+//! | [`watching`] | context tracking: is RCU watching this CPU? |
+//! | [`waiters`] | waiters and their lock-free stack |
+//! | [`world`] | the seam: what the engine asks of its surroundings |
+//! | `rcu` | the shared state |
+//! | `request` | the request funnel, numbering of callbacks |
+//! | `gp` | the grace-period kthread |
+//! | `fqs` | force-quiescent-state scans |
+//! | `qs` | recording and reporting quiescent states, the tick |
+//! | `callback` | `call_rcu`, the RCU core, batches |
+//! | `sync` | `synchronize_rcu()` by callback and by direct wake |
+//! | `snapshot` | the whole tree as data |
 
+mod callback;
 pub mod cblist;
+mod fqs;
 pub mod geometry;
+mod gp;
+mod qs;
+mod rcu;
+mod request;
 pub mod seq;
 mod snapshot;
+mod sync;
+pub mod waiters;
+pub mod watching;
+pub mod world;
 
+pub use callback::{Batch, DEFAULT_MAX_RCU_BLIMIT};
+pub use gp::{GpKthread, GpResume, GpState, GpWait};
+pub use rcu::{Cb, Rcu};
 pub use snapshot::{CpuSnapshot, NodeSnapshot, Snapshot, SrsSnapshot};
+pub use sync::{MAX_DIRECT_WAKES, Route, WAIT_HEADS};

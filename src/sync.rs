@@ -1,0 +1,81 @@
+//! The one place that names atomics, fences and locks. A model-checker build swaps them here.
+
+pub use std::sync::Arc;
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+use std::ops::{Deref, DerefMut};
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static HELD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+fn taken() {
+    #[cfg(debug_assertions)]
+    HELD.with(|held| held.set(held.get() + 1));
+}
+
+fn released() {
+    #[cfg(debug_assertions)]
+    HELD.with(|held| held.set(held.get() - 1));
+}
+
+/// Asserts (debug builds) that this thread holds no engine lock: rule 1 of the seam, no lock is
+/// held while the world is asked to do something.
+pub fn assert_unlocked() {
+    #[cfg(debug_assertions)]
+    HELD.with(|held| assert_eq!(held.get(), 0, "a world call was made with an engine lock held"));
+}
+
+/// A lock whose acquisition is followed by a full memory barrier.
+///
+/// The grace-period guarantee travels through the tree by these barriers: unlocking one node and
+/// then locking another orders everything before against everything after. Each fence's partner is
+/// the fence of the next acquisition of any lock of the tree in that chain.
+#[derive(Debug, Default)]
+pub struct FullLock<T>(parking_lot::Mutex<T>);
+
+/// Guard of a [`FullLock`].
+pub struct FullGuard<'a, T>(parking_lot::MutexGuard<'a, T>);
+
+impl<T> FullLock<T> {
+    /// A new lock.
+    pub fn new(value: T) -> Self {
+        FullLock(parking_lot::Mutex::new(value))
+    }
+
+    /// Locks, then a full barrier.
+    pub fn lock(&self) -> FullGuard<'_, T> {
+        let guard = self.0.lock();
+        fence(Ordering::SeqCst);
+        taken();
+        FullGuard(guard)
+    }
+
+    /// Locks if nobody holds it, then a full barrier.
+    pub fn try_lock(&self) -> Option<FullGuard<'_, T>> {
+        let guard = self.0.try_lock()?;
+        fence(Ordering::SeqCst);
+        taken();
+        Some(FullGuard(guard))
+    }
+}
+
+impl<T> Deref for FullGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for FullGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for FullGuard<'_, T> {
+    fn drop(&mut self) {
+        released();
+    }
+}

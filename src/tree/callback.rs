@@ -1,0 +1,224 @@
+//! Callbacks: queueing them (`call_rcu`), the RCU core, and invoking them in batches (invariant I2).
+//!
+//! An ordinary `call_rcu` asks for nothing: the next tick on its CPU finds the callback and has the
+//! RCU core request a grace period. Only a flood asks at once.
+
+use super::rcu::{Cb, CpuData, FLAG_FQS, Own, Rcu};
+use super::world::{Ctx, Current, Work, World};
+use crate::sync::Ordering;
+use std::collections::VecDeque;
+
+/// Batch limit while flooded.
+pub const DEFAULT_MAX_RCU_BLIMIT: i64 = 10_000;
+/// The time limit of a batch is looked at once in this many callbacks.
+const TIME_CHECK_INTERVAL: u64 = 32;
+
+impl<C> Rcu<C> {
+    /// `call_rcu()`: has `callback` invoked after a full grace period.
+    pub fn call(&self, ctx: Ctx, callback: Cb<C>, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        let (mut wake, mut force) = (false, false);
+        {
+            let mut own = rdp.own.lock();
+            self.check_cb_ovld(rdp, &own);
+            own.cblist.enqueue(callback);
+            rdp.cblist_len.store(own.cblist.len(), Ordering::SeqCst);
+            let mark = own.qlen_last_fqs_check + self.tun.qhimark as u64;
+            if own.cblist.len() > mark {
+                (wake, force) = self.flood(rdp, &mut own, world.jiffies());
+            }
+        }
+        world.spend(Work::CallRcu);
+        if wake {
+            self.wake_gp_kthread(ctx, world);
+        }
+        if force {
+            self.force_quiescent_state(ctx, world);
+        }
+    }
+
+    /// Too many callbacks since the last look: ask for a grace period, or hurry the running one.
+    /// Returns (wake the kthread, force a scan).
+    fn flood(&self, rdp: &CpuData<C>, own: &mut Own<C>, jiffies: u64) -> (bool, bool) {
+        let noticed = self.note_gp_changes(rdp, own, jiffies);
+        if !self.gp_in_progress() {
+            // The marks stay, so that the next callback tests true again.
+            return (self.accelerate_cbs_unlocked(rdp, own) || noticed, false);
+        }
+        own.blimit = DEFAULT_MAX_RCU_BLIMIT;
+        let n_force_qs = self.n_force_qs.load(Ordering::Relaxed);
+        let force = n_force_qs == own.n_force_qs_snap && !own.cblist.only_one_pending();
+        own.n_force_qs_snap = n_force_qs;
+        own.qlen_last_fqs_check = own.cblist.len();
+        (noticed, force)
+    }
+
+    /// Keeps this CPU's bit in the leaf's overload mask in step with its queue length.
+    fn check_cb_ovld(&self, rdp: &CpuData<C>, own: &Own<C>) {
+        if self.tun.qovld <= 0 {
+            return;
+        }
+        let over = own.cblist.len() >= self.tun.qovld as u64;
+        let mask = &self.nodes[rdp.leaf].cbovldmask;
+        if over != (mask.load(Ordering::Relaxed) & rdp.grpmask != 0) {
+            let _leaf = self.lock_node(rdp.leaf);
+            self.set_cb_ovld(rdp, over);
+        }
+    }
+
+    /// Sets or clears the CPU's overload bit; its leaf is locked.
+    pub(super) fn set_cb_ovld(&self, rdp: &CpuData<C>, over: bool) {
+        let mask = &self.nodes[rdp.leaf].cbovldmask;
+        if over {
+            mask.fetch_or(rdp.grpmask, Ordering::Relaxed);
+        } else {
+            mask.fetch_and(!rdp.grpmask, Ordering::Relaxed);
+        }
+    }
+
+    /// `rcu_force_quiescent_state()`: asks the kthread for a scan now. Of many callers at once, one
+    /// gets through each node towards the root; the others rely on it.
+    fn force_quiescent_state(&self, ctx: Ctx, world: &mut impl World) {
+        if !self.gp_in_progress() {
+            return;
+        }
+        let mut passed: Option<usize> = None;
+        let mut next = Some(self.cpus[ctx.cpu as usize].leaf);
+        while let Some(index) = next {
+            let node = &self.nodes[index];
+            let stop = self.gp_flags.load(Ordering::SeqCst) & FLAG_FQS != 0
+                || node
+                    .fqs_funnel
+                    .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+                    .is_err();
+            if let Some(child) = passed {
+                self.nodes[child].fqs_funnel.store(false, Ordering::Release);
+            }
+            if stop {
+                return;
+            }
+            passed = Some(index);
+            next = node.shape.parent;
+        }
+        {
+            let _root = self.lock_node(0);
+            self.nodes[0].fqs_funnel.store(false, Ordering::Release);
+            if self.gp_flags.fetch_or(FLAG_FQS, Ordering::SeqCst) & FLAG_FQS != 0 {
+                return;
+            }
+        }
+        self.wake_gp_kthread(ctx, world);
+    }
+
+    /// `rcu_core()`: what the RCU softirq does on a CPU. The returned batch is to be invoked with no
+    /// lock held and then [finished](Batch::finish); dropped unfinished, its rest goes back.
+    pub fn core(&self, ctx: Ctx, world: &mut impl World) -> Option<Batch<'_, C>> {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        self.check_quiescent_state(ctx, world);
+        let wake = {
+            let mut own = rdp.own.lock();
+            // This is what normally starts a grace period.
+            !self.gp_in_progress()
+                && !own.cblist.restempty(super::cblist::NEXT_READY)
+                && self.accelerate_cbs_unlocked(rdp, &mut own)
+        };
+        if wake {
+            self.wake_gp_kthread(ctx, world);
+        }
+        let mut own = rdp.own.lock();
+        if !own.cblist.ready() || own.in_batch {
+            return None;
+        }
+        own.in_batch = true;
+        let by_divisor = (own.cblist.seglen(super::cblist::DONE) >> self.tun.rcu_divisor) as i64;
+        let limit = own.blimit.max(by_divisor);
+        let check_time = self.tun.rcu_double_check_cb_time || limit > 100;
+        let resched_ns = self.tun.rcu_resched_ns;
+        Some(Batch {
+            rcu: self,
+            rdp,
+            callbacks: own.cblist.extract_done(),
+            invoked: 0,
+            limit: limit as u64,
+            deadline_ns: check_time.then(|| world.now() + resched_ns),
+            deadline_jiffies: self.tun.rcu_double_check_cb_time.then(|| {
+                world.jiffies()
+                    + (resched_ns * u64::from(self.tun.hz))
+                        .div_ceil(1_000_000_000)
+                        .max(1)
+            }),
+        })
+    }
+}
+
+/// Callbacks that are being invoked on one CPU.
+#[derive(Debug)]
+pub struct Batch<'r, C> {
+    rcu: &'r Rcu<C>,
+    rdp: &'r CpuData<C>,
+    callbacks: VecDeque<Cb<C>>,
+    invoked: u64,
+    limit: u64,
+    deadline_ns: Option<u64>,
+    deadline_jiffies: Option<u64>,
+}
+
+impl<C> Batch<'_, C> {
+    /// The next callback to invoke, or `None` when the batch is over: nothing left, the limit
+    /// reached while somebody else wants the CPU, or its time used up.
+    pub fn next(&mut self, ctx: Ctx, need_resched: bool, world: &impl World) -> Option<Cb<C>> {
+        if self.invoked > 0 {
+            let wanted = need_resched || ctx.current != Current::Idle;
+            if self.invoked >= self.limit && wanted {
+                return None;
+            }
+            let on_the_mark = self.invoked.is_multiple_of(TIME_CHECK_INTERVAL);
+            let late = self
+                .deadline_ns
+                .is_some_and(|limit| on_the_mark && world.now() > limit)
+                || self.deadline_jiffies.is_some_and(|limit| world.jiffies() > limit);
+            if late {
+                return None;
+            }
+        }
+        let callback = self.callbacks.pop_front()?;
+        self.invoked += 1;
+        Some(callback)
+    }
+
+    /// Callbacks invoked so far.
+    pub fn invoked(&self) -> u64 {
+        self.invoked
+    }
+
+    /// Ends the batch; left-overs have the core run again.
+    pub fn finish(self, world: &mut impl World) {
+        let rdp = self.rdp;
+        drop(self);
+        if rdp.own.lock().cblist.ready() {
+            world.raise_core(rdp.cpu);
+        }
+    }
+}
+
+/// Also by a panic in a callback: what was not invoked goes back to the front of DONE.
+impl<C> Drop for Batch<'_, C> {
+    fn drop(&mut self) {
+        let tun = &self.rcu.tun;
+        let mut own = self.rdp.own.lock();
+        own.cblist.insert_done(std::mem::take(&mut self.callbacks));
+        own.cblist.finished(self.invoked);
+        own.in_batch = false;
+        let len = own.cblist.len();
+        self.rdp.cblist_len.store(len, Ordering::SeqCst);
+        if own.blimit >= DEFAULT_MAX_RCU_BLIMIT && len as i64 <= tun.qlowmark {
+            own.blimit = tun.blimit;
+        }
+        if len == 0 && own.qlen_last_fqs_check != 0 {
+            own.qlen_last_fqs_check = 0;
+            own.n_force_qs_snap = self.rcu.n_force_qs.load(Ordering::Relaxed);
+        } else if len + (tun.qhimark as u64) < own.qlen_last_fqs_check {
+            own.qlen_last_fqs_check = len;
+        }
+    }
+}

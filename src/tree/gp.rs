@@ -1,0 +1,465 @@
+//! The grace-period kthread as a step function (invariants I3, I4, I9, I15).
+//!
+//! One call of [`Rcu::gp_step`] does the work between two reschedule points: a node of the
+//! initialisation or clean-up pass, a leaf of a scan. What happens on other CPUs between two steps —
+//! ticks, reports, wake-ups — falls between two nodes, as it does in the kernel.
+
+use super::rcu::{FLAG_FQS, FLAG_INIT, Rcu};
+use super::seq;
+use super::world::{Ctx, Current, Fence, GpRecord, Work, World};
+use crate::stats::Resolution;
+use crate::sync::Ordering;
+
+/// `gp_state`, as the kernel numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum GpState {
+    /// Between grace periods.
+    Idle = 0,
+    /// Waiting for a request.
+    WaitGps = 1,
+    /// A request was seen.
+    DoneGps = 2,
+    /// Applying hotplug changes.
+    OnOff = 3,
+    /// Writing masks and numbers to the nodes.
+    Init = 4,
+    /// Sleeping before a scan.
+    WaitFqs = 5,
+    /// Scanning.
+    DoingFqs = 6,
+    /// Ending.
+    Cleanup = 7,
+    /// Ended.
+    Cleaned = 8,
+}
+
+/// Why the kthread runs again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpResume {
+    /// It only yielded, or was woken.
+    Run,
+    /// The timeout it asked for has passed.
+    TimedOut,
+}
+
+/// What the kthread wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpWait {
+    /// A reschedule point: go on when the scheduler agrees.
+    Yield,
+    /// Sleep until woken; do not sleep if the ticket is old by then.
+    Request {
+        /// See [`Rcu::gp_ticket_is_old`].
+        ticket: u64,
+    },
+    /// The same with a timeout of this many jiffies on the timer wheel.
+    Timeout {
+        /// Jiffies, at least 1.
+        jiffies: u64,
+        /// See [`Rcu::gp_ticket_is_old`].
+        ticket: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    WaitRequest,
+    /// Hotplug pass, this leaf next.
+    OnOff(usize),
+    /// Initialisation pass, this node next.
+    Init(usize),
+    /// Before a wait for a scan.
+    FqsWait,
+    /// Sleeping until this jiffy.
+    FqsSleep(u64),
+    /// Scanning, this leaf next.
+    Scan(usize),
+    /// Clean-up pass, this node next.
+    Cleanup(usize),
+}
+
+/// The kthread's own variables. Exactly one exists per [`Rcu`]; its world keeps it.
+#[derive(Debug)]
+pub struct GpKthread {
+    phase: Phase,
+    pub(super) gp_start_jiffies: u64,
+    pub(super) jiffies_resched: u64,
+    jiffies_force_qs: u64,
+    /// Length of the current wait, jiffies.
+    wait: u64,
+    /// The kthread's copy of what it was woken for.
+    flags: GpFlags,
+    stray: bool,
+    pub(super) first_scan: bool,
+    /// Overload in force, and being collected by the running scan.
+    pub(super) cbovld: bool,
+    pub(super) cbovld_next: bool,
+    need_gp: bool,
+    start_ns: u64,
+    pub(super) scans: u32,
+    pub(super) cpus_scanned: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct GpFlags {
+    fqs: bool,
+    ovld: bool,
+}
+
+impl Default for GpKthread {
+    fn default() -> Self {
+        GpKthread {
+            phase: Phase::WaitRequest,
+            gp_start_jiffies: 0,
+            jiffies_resched: 0,
+            jiffies_force_qs: 0,
+            wait: 0,
+            flags: GpFlags::default(),
+            stray: false,
+            first_scan: true,
+            cbovld: false,
+            cbovld_next: false,
+            need_gp: false,
+            start_ns: 0,
+            scans: 0,
+            cpus_scanned: 0,
+        }
+    }
+}
+
+impl<C> Rcu<C> {
+    fn set_state(&self, state: GpState) {
+        self.gp_state.store(state as u32, Ordering::Relaxed);
+    }
+
+    /// Runs the kthread to its next reschedule point. `ctx.cpu` is where it runs now; it may have
+    /// moved since the last step.
+    pub fn gp_step(&self, k: &mut GpKthread, ctx: Ctx, resume: GpResume, world: &mut impl World) -> GpWait {
+        debug_assert_eq!(ctx.current, Current::GpKthread);
+        match k.phase {
+            Phase::WaitRequest => {
+                self.set_state(GpState::WaitGps);
+                let ticket = self.gp_ticket.load(Ordering::SeqCst);
+                if self.gp_flags.load(Ordering::SeqCst) & FLAG_INIT == 0 {
+                    return GpWait::Request { ticket };
+                }
+                self.set_state(GpState::DoneGps);
+                if self.gp_init_start(k, ctx, world) {
+                    k.phase = Phase::OnOff(self.geometry.leaves().start);
+                }
+                GpWait::Yield
+            }
+            Phase::OnOff(leaf) => {
+                self.apply_hotplug(leaf);
+                world.spend(Work::HotplugLeaf);
+                k.phase = if leaf + 1 < self.nodes.len() {
+                    Phase::OnOff(leaf + 1)
+                } else {
+                    self.set_state(GpState::Init);
+                    Phase::Init(0)
+                };
+                GpWait::Yield
+            }
+            Phase::Init(index) => {
+                self.init_node(index, ctx, world);
+                k.phase = if index + 1 < self.nodes.len() {
+                    Phase::Init(index + 1)
+                } else {
+                    if self.tun.early_qs {
+                        self.early_report(ctx, world);
+                    }
+                    k.begin_fqs(self.tun.jiffies_till_first_fqs);
+                    Phase::FqsWait
+                };
+                GpWait::Yield
+            }
+            Phase::FqsWait => self.fqs_wait(k, world),
+            Phase::FqsSleep(until) => self.fqs_resume(k, until, resume, world),
+            Phase::Scan(leaf) => self.scan_step(k, leaf, ctx, world),
+            Phase::Cleanup(index) => self.cleanup_step(k, index, ctx, world),
+        }
+    }
+
+    /// First part of `rcu_gp_init()`. False: there was nothing to do.
+    fn gp_init_start(&self, k: &mut GpKthread, ctx: Ctx, world: &mut impl World) -> bool {
+        let pool_empty = {
+            let _root = self.lock_node(0);
+            if self.gp_flags.swap(0, Ordering::SeqCst) == 0 || self.gp_in_progress() {
+                return false;
+            }
+            k.gp_start_jiffies = world.jiffies();
+            k.jiffies_resched =
+                k.gp_start_jiffies + u64::from(self.tun.rcu_cpu_stall_timeout) * u64::from(self.tun.hz) / 2;
+            k.start_ns = world.now();
+            k.scans = 0;
+            k.cpus_scanned = 0;
+            self.last_holdout.store(u64::MAX, Ordering::Relaxed);
+            // Requests are taken before the number starts: one that is pushed later names the next
+            // grace period, and this one must not complete it.
+            let pool_empty = self.srs.gp_init();
+            // The number starts before the hotplug scan: an update registered in between would be
+            // numbered with this grace period, which a CPU coming online after the scan escapes.
+            let started = seq::start(self.gp_seq.load(Ordering::Relaxed));
+            self.gp_seq.store(started, Ordering::SeqCst);
+            pool_empty
+        };
+        world.heavy_fence(Fence::GpStart);
+        world.spend(Work::GpStart);
+        if pool_empty {
+            self.request_gp(ctx, world);
+        }
+        self.set_state(GpState::OnOff);
+        true
+    }
+
+    /// Hotplug pass for one leaf: the tree changes only here.
+    fn apply_hotplug(&self, leaf: usize) {
+        let mut index = leaf;
+        let mut state = self.lock_node(leaf);
+        let (old, new) = (state.qsmaskinit, state.qsmaskinitnext);
+        state.qsmaskinit = new;
+        if (old == 0) == (new == 0) {
+            return;
+        }
+        let online = new != 0;
+        // Ancestors change only while the emptiness of the node below did.
+        while let Some(parent) = self.nodes[index].shape.parent {
+            let mask = self.nodes[index].shape.grpmask;
+            drop(state);
+            state = self.lock_node(parent);
+            let was_empty = state.qsmaskinit == 0;
+            if online {
+                state.qsmaskinit |= mask;
+            } else {
+                state.qsmaskinit &= !mask;
+            }
+            if was_empty == (state.qsmaskinit == 0) {
+                return;
+            }
+            index = parent;
+        }
+    }
+
+    /// Initialisation of one node.
+    fn init_node(&self, index: usize, ctx: Ctx, world: &mut impl World) {
+        let node = &self.nodes[index];
+        let rdp = &self.cpus[ctx.cpu as usize];
+        // The CPU's own lock comes before its leaf's.
+        let mut own = (rdp.leaf == index).then(|| rdp.own.lock());
+        let mut state = self.lock_node(index);
+        debug_assert_eq!(
+            node.qsmask.load(Ordering::Relaxed),
+            0,
+            "a grace period starts with a clean node"
+        );
+        node.qsmask.store(state.qsmaskinit, Ordering::Relaxed);
+        let gps = self.gp_seq.load(Ordering::Relaxed);
+        node.gp_seq.store(gps, Ordering::SeqCst);
+        if let Some(own) = own.as_deref_mut() {
+            // The kthread is awake, so a wanted wake-up is not needed.
+            self.note_gp_changes_locked(&mut state, rdp, own, world.jiffies());
+        }
+        drop(own);
+        world.spend(Work::InitNode);
+        // CPUs that went offline since the hotplug pass owe nothing.
+        let gone = if node.is_leaf {
+            state.qsmaskinit & !state.qsmaskinitnext
+        } else {
+            0
+        };
+        if gone != 0 && self.report_up(index, state, gone, gps, Resolution::Nobody) {
+            self.wake_gp_kthread(ctx, world);
+        }
+    }
+
+    /// The early quiescent-state report: the kthread's own CPU is running the kthread outside any
+    /// reader, so it need not be waited for (invariant I18). On a CPU that the kthread moved to after
+    /// that CPU's leaf was initialised the numbers differ and the report declines.
+    fn early_report(&self, ctx: Ctx, world: &mut impl World) {
+        Self::record_qs(
+            &mut self.cpus[ctx.cpu as usize].own.lock(),
+            Resolution::EarlyReport,
+        );
+        self.report_qs_cpu(ctx, Resolution::EarlyReport, world);
+        world.spend(Work::EarlyReport);
+    }
+
+    /// Nobody is waited for any more.
+    fn root_done(&self) -> bool {
+        self.nodes[0].qsmask.load(Ordering::SeqCst) == 0
+    }
+
+    /// Top of the loop of `rcu_gp_fqs_loop()`: decide how long to sleep.
+    fn fqs_wait(&self, k: &mut GpKthread, world: &mut impl World) -> GpWait {
+        let now = world.jiffies();
+        if k.cbovld {
+            k.wait = k.wait.div_ceil(3).max(1);
+        }
+        if !k.stray || now + k.wait < k.jiffies_force_qs {
+            k.jiffies_force_qs = now + k.wait;
+        }
+        self.set_state(GpState::WaitFqs);
+        let ticket = self.gp_ticket.load(Ordering::SeqCst);
+        if k.wait == 0 || self.fqs_condition(k) {
+            return self.fqs_decide(k, world);
+        }
+        k.phase = Phase::FqsSleep(now + k.wait);
+        GpWait::Timeout {
+            jiffies: k.wait,
+            ticket,
+        }
+    }
+
+    /// The sleep's condition; it also takes over the flags.
+    fn fqs_condition(&self, k: &mut GpKthread) -> bool {
+        if k.flags.ovld {
+            return true;
+        }
+        k.flags.fqs = self.gp_flags.load(Ordering::SeqCst) & FLAG_FQS != 0;
+        k.flags.fqs || self.root_done()
+    }
+
+    /// Awake again: go on, or sleep for the rest.
+    fn fqs_resume(&self, k: &mut GpKthread, until: u64, resume: GpResume, world: &mut impl World) -> GpWait {
+        let ticket = self.gp_ticket.load(Ordering::SeqCst);
+        let left = until.saturating_sub(world.jiffies());
+        if self.fqs_condition(k) || resume == GpResume::TimedOut || left == 0 {
+            self.fqs_decide(k, world)
+        } else {
+            GpWait::Timeout {
+                jiffies: left,
+                ticket,
+            }
+        }
+    }
+
+    /// After the sleep: the grace period is over, or a scan is due, or the wake was a stray one.
+    fn fqs_decide(&self, k: &mut GpKthread, world: &mut impl World) -> GpWait {
+        self.set_state(GpState::DoingFqs);
+        let now = world.jiffies();
+        if self.root_done() {
+            self.set_state(GpState::Cleanup);
+            k.need_gp = false;
+            k.phase = Phase::Cleanup(0);
+        } else if now >= k.jiffies_force_qs || k.flags.fqs || k.flags.ovld {
+            self.begin_scan(k);
+            k.phase = Phase::Scan(self.geometry.leaves().start);
+        } else {
+            k.stray = true;
+            k.wait = k.jiffies_force_qs.saturating_sub(now).max(1);
+            k.flags = GpFlags::default();
+            k.phase = Phase::FqsWait;
+        }
+        GpWait::Yield
+    }
+
+    /// One leaf of a scan; after the last one the loop starts over with the later waits.
+    fn scan_step(&self, k: &mut GpKthread, leaf: usize, ctx: Ctx, world: &mut impl World) -> GpWait {
+        self.scan_leaf(k, leaf, ctx, world);
+        if leaf + 1 < self.nodes.len() {
+            k.phase = Phase::Scan(leaf + 1);
+            return GpWait::Yield;
+        }
+        self.end_scan();
+        k.flags = GpFlags {
+            fqs: false,
+            ovld: k.first_scan && k.cbovld,
+        };
+        k.first_scan = false;
+        k.stray = false;
+        k.wait = self.tun.jiffies_till_next_fqs;
+        k.phase = Phase::FqsWait;
+        GpWait::Yield
+    }
+
+    /// `rcu_gp_cleanup()`: one node, and after the last one the end of the grace period.
+    fn cleanup_step(&self, k: &mut GpKthread, index: usize, ctx: Ctx, world: &mut impl World) -> GpWait {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        let node = &self.nodes[index];
+        {
+            let mut own = (rdp.leaf == index).then(|| rdp.own.lock());
+            let mut state = self.lock_node(index);
+            debug_assert_eq!(
+                node.qsmask.load(Ordering::Relaxed),
+                0,
+                "a grace period ends with a clean node"
+            );
+            let ended = seq::endval(self.gp_seq.load(Ordering::Relaxed));
+            node.gp_seq.store(ended, Ordering::SeqCst);
+            if let Some(own) = own.as_deref_mut() {
+                k.need_gp |= self.note_gp_changes_locked(&mut state, rdp, own, world.jiffies());
+            }
+            // `rcu_future_gp_cleanup()`: keep the request if it names a later grace period.
+            if seq::lt(ended, state.gp_seq_needed) {
+                k.need_gp = true;
+            } else {
+                state.gp_seq_needed = ended;
+            }
+            for bit in super::rcu::bits(node.cbovldmask.load(Ordering::Relaxed)) {
+                let cpu = &self.cpus[(node.shape.grplo + bit) as usize];
+                let over = cpu.cblist_len.load(Ordering::Relaxed) as i64 >= self.tun.qovld;
+                self.set_cb_ovld(cpu, over);
+            }
+        }
+        world.spend(Work::CleanupNode);
+        if index + 1 < self.nodes.len() {
+            k.phase = Phase::Cleanup(index + 1);
+        } else {
+            self.gp_end(k, ctx, world);
+            k.phase = Phase::WaitRequest;
+        }
+        GpWait::Yield
+    }
+
+    /// Last part of `rcu_gp_cleanup()`.
+    fn gp_end(&self, k: &mut GpKthread, ctx: Ctx, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        let running = self.gp_seq();
+        {
+            let mut own = rdp.own.lock();
+            let mut root = self.lock_node(0);
+            self.gp_seq.store(seq::end(running), Ordering::SeqCst);
+            self.set_state(GpState::Idle);
+            // Requests made since this pass went through the root.
+            let root_seq = self.nodes[0].gp_seq.load(Ordering::Relaxed);
+            k.need_gp |= seq::lt(root_seq, root.gp_seq_needed);
+            let asked = self.accelerate_cbs(0, &mut root, rdp, &mut own.cblist);
+            if !asked && k.need_gp {
+                self.gp_flags.store(FLAG_INIT, Ordering::SeqCst);
+            } else {
+                self.gp_flags.fetch_and(FLAG_INIT, Ordering::SeqCst);
+            }
+        }
+        let last = self.last_holdout.load(Ordering::Relaxed);
+        let (holdout_cpu, resolved_by) = if last == u64::MAX {
+            (None, Resolution::Nobody)
+        } else {
+            (Some((last >> 8) as u32), Resolution::ALL[(last & 0xff) as usize])
+        };
+        world.grace_period_ended(&GpRecord {
+            gp_seq: running,
+            start_ns: k.start_ns,
+            end_ns: world.now(),
+            scans: k.scans,
+            cpus_scanned: k.cpus_scanned,
+            holdout_cpu,
+            resolved_by,
+            kthread_cpu: ctx.cpu,
+        });
+        self.srs_gp_cleanup(world);
+        self.set_state(GpState::Cleaned);
+    }
+}
+
+impl GpKthread {
+    fn begin_fqs(&mut self, wait: u64) {
+        self.wait = wait;
+        self.flags = GpFlags {
+            fqs: false,
+            ovld: self.cbovld,
+        };
+        self.stray = false;
+        self.first_scan = true;
+    }
+}

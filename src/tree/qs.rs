@@ -1,0 +1,226 @@
+//! Quiescent states: recording them locally, reporting them up the tree (invariants I5–I7).
+//!
+//! A quiescent state is *recorded* by its CPU (no lock of the tree) and *reported* later: by that
+//! CPU's RCU core, by the force-quiescent-state scan on its behalf, or by the kthread's early report.
+
+use super::rcu::{CpuData, FLAG_FQS, NodeState, Own, Rcu};
+use super::seq;
+use super::world::{Ctx, TickHit, World};
+use crate::stats::Resolution;
+use crate::sync::{FullGuard, Ordering};
+
+impl<C> Rcu<C> {
+    /// `rcu_qs()`: this CPU passed a quiescent state.
+    pub(super) fn record_qs(own: &mut Own<C>, how: Resolution) {
+        if own.norm {
+            own.norm = false;
+            own.recorded_by = how;
+        }
+    }
+
+    /// Called at every context switch, with interrupts off.
+    pub fn context_switch(&self, ctx: Ctx) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        Self::record_qs(&mut rdp.own.lock(), Resolution::ContextSwitch);
+    }
+
+    /// `rcu_sched_clock_irq()`: the RCU part of a timer tick.
+    pub fn tick(&self, ctx: Ctx, hit: TickHit, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        // Acquire pairs with the release in the scan that set it.
+        if rdp.urgent_qs.load(Ordering::Acquire) {
+            if !matches!(hit, TickHit::Idle | TickHit::User) {
+                world.resched(ctx.cpu);
+            }
+            rdp.urgent_qs.store(false, Ordering::Relaxed);
+        }
+        let pending = {
+            let mut own = rdp.own.lock();
+            // The idle task runs with preemption disabled, so a tick from idle proves nothing.
+            if matches!(hit, TickHit::User | TickHit::Kernel) {
+                Self::record_qs(&mut own, Resolution::Tick);
+            }
+            self.pending(rdp, &own)
+        };
+        if pending {
+            world.raise_core(ctx.cpu);
+        }
+    }
+
+    /// `rcu_pending()`: is there anything for the RCU core to do here?
+    fn pending(&self, rdp: &CpuData<C>, own: &Own<C>) -> bool {
+        let in_progress = self.gp_in_progress();
+        (own.core_needs_qs && !own.norm && in_progress)
+            || own.cblist.ready()
+            || (!in_progress && !own.cblist.restempty(super::cblist::NEXT_READY))
+            || self.nodes[rdp.leaf].gp_seq.load(Ordering::Relaxed) != rdp.gp_seq.load(Ordering::Relaxed)
+            || rdp.gpwrap.load(Ordering::Relaxed)
+    }
+
+    /// `rcu_check_quiescent_state()`: notice grace-period changes, report what was recorded.
+    pub(super) fn check_quiescent_state(&self, ctx: Ctx, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        let wake = self.note_gp_changes(rdp, &mut rdp.own.lock(), world.jiffies());
+        if wake {
+            self.wake_gp_kthread(ctx, world);
+        }
+        self.report_recorded_qs(ctx, world);
+    }
+
+    /// Notices that a grace period started or ended. A busy leaf lock means: at a later tick. True:
+    /// wake the kthread.
+    pub(super) fn note_gp_changes(&self, rdp: &CpuData<C>, own: &mut Own<C>, jiffies: u64) -> bool {
+        let node = &self.nodes[rdp.leaf];
+        let same = node.gp_seq.load(Ordering::Relaxed) == rdp.gp_seq.load(Ordering::Relaxed);
+        if same && !rdp.gpwrap.load(Ordering::Relaxed) {
+            return false;
+        }
+        match node.state.try_lock() {
+            Some(mut leaf) => self.note_gp_changes_locked(&mut leaf, rdp, own, jiffies),
+            None => false,
+        }
+    }
+
+    /// `__note_gp_changes()` with the leaf locked.
+    pub(super) fn note_gp_changes_locked(
+        &self,
+        leaf: &mut NodeState,
+        rdp: &CpuData<C>,
+        own: &mut Own<C>,
+        jiffies: u64,
+    ) -> bool {
+        let node = &self.nodes[rdp.leaf];
+        let node_seq = node.gp_seq.load(Ordering::Relaxed);
+        let cpu_seq = rdp.gp_seq.load(Ordering::Relaxed);
+        let gpwrap = rdp.gpwrap.load(Ordering::Relaxed);
+        if node_seq == cpu_seq && !gpwrap {
+            return false;
+        }
+        let owed = node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0;
+        let wake = if seq::completed_gp(cpu_seq, node_seq) || gpwrap {
+            let wake = self.advance_cbs(leaf, rdp, &mut own.cblist);
+            own.core_needs_qs = false;
+            wake
+        } else {
+            let wake = self.accelerate_cbs(rdp.leaf, leaf, rdp, &mut own.cblist);
+            own.core_needs_qs &= owed;
+            wake
+        };
+        if seq::new_gp(cpu_seq, node_seq) || gpwrap {
+            own.core_needs_qs = owed;
+            own.norm = owed;
+            rdp.last_fqs_resched.store(jiffies, Ordering::Relaxed);
+        }
+        rdp.gp_seq.store(node_seq, Ordering::Relaxed);
+        if gpwrap || seq::lt(rdp.gp_seq_needed.load(Ordering::Relaxed), leaf.gp_seq_needed) {
+            rdp.gp_seq_needed.store(leaf.gp_seq_needed, Ordering::Relaxed);
+        }
+        rdp.gpwrap.store(false, Ordering::Relaxed);
+        wake
+    }
+
+    /// `rcu_gpnum_ovf()`: a CPU left a quarter of the range behind must not trust its numbers.
+    pub(super) fn check_gpwrap(&self, rdp: &CpuData<C>) {
+        let node_seq = self.nodes[rdp.leaf].gp_seq.load(Ordering::Relaxed);
+        if seq::lt(
+            rdp.gp_seq.load(Ordering::Relaxed).wrapping_add(u64::MAX / 4),
+            node_seq,
+        ) {
+            rdp.gpwrap.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Reports this CPU's recorded quiescent state, if the tree waits for one.
+    fn report_recorded_qs(&self, ctx: Ctx, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        let how = {
+            let own = rdp.own.lock();
+            if !own.core_needs_qs || own.norm {
+                return;
+            }
+            own.recorded_by
+        };
+        self.report_qs_cpu(ctx, how, world);
+    }
+
+    /// `rcu_report_qs_rdp()`: reports for the CPU that runs this, or gives the quiescent state up
+    /// when it belongs to another grace period (invariant I7).
+    pub(super) fn report_qs_cpu(&self, ctx: Ctx, how: Resolution, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        let root_emptied = {
+            let mut own = rdp.own.lock();
+            let node = &self.nodes[rdp.leaf];
+            let mut leaf = self.lock_node(rdp.leaf);
+            let leaf_seq = node.gp_seq.load(Ordering::Relaxed);
+            if own.norm
+                || rdp.gp_seq.load(Ordering::Relaxed) != leaf_seq
+                || rdp.gpwrap.load(Ordering::Relaxed)
+            {
+                own.norm = true;
+                return;
+            }
+            own.core_needs_qs = false;
+            if node.qsmask.load(Ordering::Relaxed) & rdp.grpmask == 0 {
+                return;
+            }
+            let wake = self.accelerate_cbs(rdp.leaf, &mut leaf, rdp, &mut own.cblist);
+            debug_assert!(
+                !wake,
+                "a grace period is in progress, so no wake-up is needed to start one"
+            );
+            Self::clear_urgency(rdp);
+            drop(own);
+            self.report_up(rdp.leaf, leaf, rdp.grpmask, leaf_seq, how)
+        };
+        if root_emptied {
+            self.wake_gp_kthread(ctx, world);
+        }
+    }
+
+    /// The scan's requests to this CPU are answered.
+    pub(super) fn clear_urgency(rdp: &CpuData<C>) {
+        rdp.urgent_qs.store(false, Ordering::Relaxed);
+        rdp.need_heavy_qs.store(false, Ordering::Relaxed);
+    }
+
+    /// `rcu_report_qs_rnp()`: clears `mask` in a locked node of grace period `gps` and climbs while
+    /// nodes empty. A child is unlocked before its parent is locked. True: the root emptied, so the
+    /// caller wakes the kthread.
+    pub(super) fn report_up<'a>(
+        &'a self,
+        start: usize,
+        start_guard: FullGuard<'a, NodeState>,
+        start_mask: u64,
+        gps: u64,
+        how: Resolution,
+    ) -> bool {
+        let last_cpu = self.nodes[start].shape.grplo + (63 - start_mask.leading_zeros());
+        let (mut index, mut guard, mut mask) = (start, start_guard, start_mask);
+        loop {
+            let node = &self.nodes[index];
+            let owed = node.qsmask.load(Ordering::Relaxed);
+            if owed & mask == 0 || node.gp_seq.load(Ordering::Relaxed) != gps {
+                return false;
+            }
+            node.qsmask.store(owed & !mask, Ordering::Relaxed);
+            if owed & !mask != 0 {
+                return false;
+            }
+            guard.completedqs = gps;
+            mask = node.shape.grpmask;
+            match node.shape.parent {
+                Some(parent) => {
+                    drop(guard);
+                    guard = self.lock_node(parent);
+                    index = parent;
+                }
+                None => {
+                    self.last_holdout
+                        .store(u64::from(last_cpu) << 8 | how as u64, Ordering::Relaxed);
+                    self.gp_flags.fetch_or(FLAG_FQS, Ordering::SeqCst);
+                    return true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The state that all mechanisms share: the tree's nodes, the CPUs' data, the global words.
+//!
+//! Lock order: a CPU's own lock → its leaf → … → the root. Words that somebody reads without the
+//! lock are atomics beside it; they are written only with the lock held.
+
+use super::cblist::SegCbList;
+use super::geometry::{Geometry, NodeShape};
+use super::seq;
+use super::snapshot::{CpuSnapshot, NodeSnapshot, Snapshot};
+use super::sync::SyncRequests;
+use super::waiters::Waiter;
+use super::world::{Ctx, Current, Kthread, World};
+use crate::config::Tunables;
+use crate::error::Result;
+use crate::stats::Resolution;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, FullGuard, FullLock, Ordering, assert_unlocked};
+
+/// `gp_flags`: a grace period is requested.
+pub(super) const FLAG_INIT: u32 = 1;
+/// `gp_flags`: scan now, or the root is done.
+pub(super) const FLAG_FQS: u32 = 2;
+
+/// A callback: the user's, or one the engine posts itself.
+#[derive(Debug)]
+pub enum Cb<C> {
+    /// The user's.
+    User(C),
+    /// Releases a `synchronize_rcu()` caller.
+    Wake(Waiter),
+}
+
+/// One `rcu_node`.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub shape: NodeShape,
+    pub is_leaf: bool,
+    pub state: FullLock<NodeState>,
+    /// This node's copy of the grace-period number.
+    pub gp_seq: AtomicU64,
+    /// Owed in the current grace period.
+    pub qsmask: AtomicU64,
+    /// Leaf: CPUs over the callback-overload mark.
+    pub cbovldmask: AtomicU64,
+    /// One call_rcu flood at a time passes on towards the root.
+    pub fqs_funnel: AtomicBool,
+}
+
+/// What a node's lock protects besides its atomics.
+#[derive(Debug)]
+pub(super) struct NodeState {
+    pub gp_seq_needed: u64,
+    pub completedqs: u64,
+    pub qsmaskinit: u64,
+    /// Leaf: CPUs that RCU regards as online.
+    pub qsmaskinitnext: u64,
+}
+
+/// One CPU's `rcu_data`.
+#[derive(Debug)]
+pub(super) struct CpuData<C> {
+    pub cpu: u32,
+    pub leaf: usize,
+    pub grpmask: u64,
+    pub own: FullLock<Own<C>>,
+    /// This CPU's copy of the grace-period number.
+    pub gp_seq: AtomicU64,
+    pub gp_seq_needed: AtomicU64,
+    /// Left so far behind that its numbers mean nothing.
+    pub gpwrap: AtomicBool,
+    /// The scan wants a quiescent state soon.
+    pub urgent_qs: AtomicBool,
+    /// … and is willing to pay for a momentary extended quiescent state.
+    pub need_heavy_qs: AtomicBool,
+    pub watching_snap: AtomicU64,
+    pub last_fqs_resched: AtomicU64,
+    /// `cblist.len()` for those who look without the CPU's lock.
+    pub cblist_len: AtomicU64,
+}
+
+/// What only the CPU itself touches ("interrupts off here").
+#[derive(Debug)]
+pub(super) struct Own<C> {
+    pub cblist: SegCbList<Cb<C>>,
+    /// `cpu_no_qs.b.norm`: this grace period still needs a quiescent state from here.
+    pub norm: bool,
+    /// The tree waits for this CPU.
+    pub core_needs_qs: bool,
+    /// What recorded the latest quiescent state.
+    pub recorded_by: Resolution,
+    pub blimit: i64,
+    pub qlen_last_fqs_check: u64,
+    pub n_force_qs_snap: u64,
+    pub in_batch: bool,
+}
+
+/// Tree RCU for one machine. `C` is the user's callback.
+#[derive(Debug)]
+pub struct Rcu<C> {
+    pub(super) tun: Tunables,
+    pub(super) geometry: Geometry,
+    pub(super) gp_seq: AtomicU64,
+    pub(super) gp_flags: AtomicU32,
+    pub(super) gp_state: AtomicU32,
+    /// Event count that the kthread waits on: every wake bumps it.
+    pub(super) gp_ticket: AtomicU64,
+    pub(super) n_force_qs: AtomicU64,
+    pub(super) nodes: Box<[Node]>,
+    pub(super) cpus: Box<[CpuData<C>]>,
+    pub(super) srs: SyncRequests,
+    /// Who emptied the root: CPU << 8 | how. Written under the root lock.
+    pub(super) last_holdout: AtomicU64,
+}
+
+impl<C> Rcu<C> {
+    /// A tree for these tunables: CPUs 0 .. `maxcpus` online, nothing in flight.
+    pub fn new(tun: &Tunables) -> Result<Self> {
+        let geometry = Geometry::new(
+            tun.nr_cpus,
+            tun.rcu_fanout_leaf,
+            tun.rcu_fanout,
+            tun.rcu_fanout_exact,
+        )?;
+        let first_leaf = geometry.leaves().start;
+        let nodes: Box<[Node]> = geometry
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(index, shape)| {
+                let is_leaf = index >= first_leaf;
+                let online = if is_leaf {
+                    (shape.grplo..=shape.grphi)
+                        .filter(|&cpu| cpu < tun.maxcpus)
+                        .fold(0, |mask, cpu| mask | 1 << (cpu - shape.grplo))
+                } else {
+                    0
+                };
+                Node {
+                    shape: shape.clone(),
+                    is_leaf,
+                    state: FullLock::new(NodeState {
+                        gp_seq_needed: seq::SEQ_BOOT,
+                        completedqs: seq::SEQ_BOOT,
+                        qsmaskinit: 0,
+                        qsmaskinitnext: online,
+                    }),
+                    gp_seq: AtomicU64::new(seq::SEQ_BOOT),
+                    qsmask: AtomicU64::new(0),
+                    cbovldmask: AtomicU64::new(0),
+                    fqs_funnel: AtomicBool::new(false),
+                }
+            })
+            .collect();
+        let cpus = (0..tun.nr_cpus)
+            .map(|cpu| CpuData {
+                cpu,
+                leaf: geometry.leaf_of(cpu),
+                grpmask: geometry.cpu_mask(cpu),
+                own: FullLock::new(Own {
+                    cblist: SegCbList::default(),
+                    norm: true,
+                    core_needs_qs: false,
+                    recorded_by: Resolution::ContextSwitch,
+                    blimit: tun.blimit,
+                    qlen_last_fqs_check: 0,
+                    n_force_qs_snap: 0,
+                    in_batch: false,
+                }),
+                gp_seq: AtomicU64::new(seq::SEQ_BOOT),
+                gp_seq_needed: AtomicU64::new(seq::SEQ_BOOT),
+                gpwrap: AtomicBool::new(true),
+                urgent_qs: AtomicBool::new(false),
+                need_heavy_qs: AtomicBool::new(false),
+                watching_snap: AtomicU64::new(0),
+                last_fqs_resched: AtomicU64::new(0),
+                cblist_len: AtomicU64::new(0),
+            })
+            .collect();
+        Ok(Rcu {
+            tun: tun.clone(),
+            geometry,
+            gp_seq: AtomicU64::new(seq::SEQ_BOOT),
+            gp_flags: AtomicU32::new(0),
+            gp_state: AtomicU32::new(0),
+            gp_ticket: AtomicU64::new(0),
+            n_force_qs: AtomicU64::new(0),
+            nodes,
+            cpus,
+            srs: SyncRequests::default(),
+            last_holdout: AtomicU64::new(0),
+        })
+    }
+
+    /// The tree's shape.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// `rs.gp_seq`.
+    pub fn gp_seq(&self) -> u64 {
+        self.gp_seq.load(Ordering::SeqCst)
+    }
+
+    /// A grace period is in progress, as `rs.gp_seq` says.
+    pub fn gp_in_progress(&self) -> bool {
+        seq::state(self.gp_seq()) != 0
+    }
+
+    /// The grace-period number as this CPU knows it.
+    pub fn cpu_gp_seq(&self, cpu: u32) -> u64 {
+        self.cpus[cpu as usize].gp_seq.load(Ordering::Relaxed)
+    }
+
+    /// `rcu_needs_cpu()`: callbacks are queued, so an idle CPU keeps its tick (invariant I10).
+    pub fn needs_cpu(&self, cpu: u32) -> bool {
+        self.cpus[cpu as usize].cblist_len.load(Ordering::Relaxed) != 0
+    }
+
+    /// CPUs that the grace period in progress still waits for.
+    pub fn holdouts(&self) -> Vec<u32> {
+        self.geometry
+            .leaves()
+            .flat_map(|leaf| {
+                let node = &self.nodes[leaf];
+                bits(node.qsmask.load(Ordering::Relaxed)).map(|bit| node.shape.grplo + bit)
+            })
+            .collect()
+    }
+
+    /// Locks a node. Every acquisition is a full barrier; see [`FullLock`].
+    pub(super) fn lock_node(&self, index: usize) -> FullGuard<'_, NodeState> {
+        self.nodes[index].state.lock()
+    }
+
+    /// Wakes the grace-period kthread, unless nothing is asked of it or it is itself the caller. An
+    /// interrupt on its CPU does wake it: it may sit between its last check and its sleep.
+    pub(super) fn wake_gp_kthread(&self, ctx: Ctx, world: &mut impl World) {
+        assert_unlocked();
+        let self_wake = ctx.current == Current::GpKthread && !ctx.in_irq;
+        if self_wake || self.gp_flags.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        self.gp_ticket.fetch_add(1, Ordering::SeqCst);
+        world.wake(Kthread::Gp);
+    }
+
+    /// True when the kthread was woken since it took this ticket.
+    pub fn gp_ticket_is_old(&self, ticket: u64) -> bool {
+        self.gp_ticket.load(Ordering::SeqCst) != ticket
+    }
+
+    /// The whole tree as plain data. Takes each lock in turn: consistent only while nobody runs.
+    pub fn snapshot(&self) -> Snapshot {
+        let nodes = (0..self.nodes.len())
+            .map(|index| {
+                let state = self.lock_node(index);
+                let node = &self.nodes[index];
+                NodeSnapshot {
+                    level: node.shape.level,
+                    grplo: node.shape.grplo,
+                    grphi: node.shape.grphi,
+                    parent: node.shape.parent,
+                    grpmask: node.shape.grpmask,
+                    gp_seq: node.gp_seq.load(Ordering::Relaxed),
+                    gp_seq_needed: state.gp_seq_needed,
+                    completedqs: state.completedqs,
+                    qsmask: node.qsmask.load(Ordering::Relaxed),
+                    qsmaskinit: state.qsmaskinit,
+                    qsmaskinitnext: state.qsmaskinitnext,
+                }
+            })
+            .collect();
+        let cpus = self
+            .cpus
+            .iter()
+            .map(|rdp| {
+                let own = rdp.own.lock();
+                CpuSnapshot {
+                    gp_seq: rdp.gp_seq.load(Ordering::Relaxed),
+                    gp_seq_needed: rdp.gp_seq_needed.load(Ordering::Relaxed),
+                    norm: own.norm,
+                    core_needs_qs: own.core_needs_qs,
+                    gpwrap: rdp.gpwrap.load(Ordering::Relaxed),
+                    cblist_len: own.cblist.len(),
+                    seglen: std::array::from_fn(|segment| own.cblist.seglen(segment)),
+                    seg_gp_seq: std::array::from_fn(|segment| own.cblist.segment_gp_seq(segment)),
+                    in_batch: own.in_batch,
+                }
+            })
+            .collect();
+        Snapshot {
+            gp_seq: self.gp_seq(),
+            gp_flags: self.gp_flags.load(Ordering::Relaxed),
+            gp_state: self.gp_state.load(Ordering::Relaxed),
+            nodes,
+            cpus,
+            srs: self.srs.snapshot(),
+        }
+    }
+}
+
+/// Positions of the set bits, lowest first.
+pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        (mask != 0).then(|| {
+            let bit = mask.trailing_zeros();
+            mask &= mask - 1;
+            bit
+        })
+    })
+}

@@ -1,0 +1,175 @@
+//! Waiters of `synchronize_rcu()` and the lock-free stack they are pushed on.
+//!
+//! A [`Waiter`] is reference-counted: one count for the caller, one for the list or callback that
+//! completes it. A caller that gives up drops its count; the completion frees the node later.
+//! Pushing is lock-free and newest-first; only the grace-period kthread takes the stack, whole.
+
+use crate::sync::{Arc, AtomicBool, AtomicPtr, Ordering};
+use std::ptr;
+
+struct Node {
+    next: AtomicPtr<Node>,
+    /// On a stack or chain right now: a waiter waits for one thing at a time.
+    queued: AtomicBool,
+    token: u64,
+}
+
+/// A handle on somebody who waits for a grace period.
+#[derive(Clone)]
+pub struct Waiter(Arc<Node>);
+
+impl Waiter {
+    /// A waiter that its world knows under `token`.
+    pub fn new(token: u64) -> Self {
+        Waiter(Arc::new(Node {
+            next: AtomicPtr::new(ptr::null_mut()),
+            queued: AtomicBool::new(false),
+            token,
+        }))
+    }
+
+    /// The world's name for it.
+    pub fn token(&self) -> u64 {
+        self.0.token
+    }
+}
+
+impl std::fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Waiter({})", self.0.token)
+    }
+}
+
+/// Lock-free LIFO of waiters (`srs_next`).
+#[derive(Debug, Default)]
+pub struct WaiterStack {
+    head: AtomicPtr<Node>,
+}
+
+impl WaiterStack {
+    /// Puts a waiter on top.
+    pub fn push(&self, waiter: Waiter) {
+        let was_queued = waiter.0.queued.swap(true, Ordering::Relaxed);
+        assert!(!was_queued, "a waiter was queued twice");
+        let node = Arc::into_raw(waiter.0).cast_mut();
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: `node` came from `Arc::into_raw` and its count is now owned by this stack;
+            // nobody else touches `next` of a node that is not linked yet.
+            unsafe { (*node).next.store(head, Ordering::Relaxed) };
+            // Release: the node's contents are visible to whoever takes the stack (Acquire below).
+            match self
+                .head
+                .compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Acquire).is_null()
+    }
+
+    /// Takes everything, newest first.
+    pub fn take(&self) -> WaiterChain {
+        WaiterChain {
+            head: self.head.swap(ptr::null_mut(), Ordering::Acquire),
+        }
+    }
+}
+
+impl Drop for WaiterStack {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+/// Waiters taken off the stack, owned by whoever holds the chain.
+#[derive(Debug)]
+pub struct WaiterChain {
+    head: *mut Node,
+}
+
+// SAFETY: the chain owns one reference count of each of its nodes, and nodes are only shared
+// through atomics, so it may move to another thread.
+unsafe impl Send for WaiterChain {}
+
+impl Default for WaiterChain {
+    fn default() -> Self {
+        WaiterChain {
+            head: ptr::null_mut(),
+        }
+    }
+}
+
+impl WaiterChain {
+    /// No waiter left.
+    pub fn is_empty(&self) -> bool {
+        self.head.is_null()
+    }
+
+    /// Takes the newest waiter. The link is read before the waiter is handed out, since whoever
+    /// completes it may let it be queued again at once.
+    pub fn pop(&mut self) -> Option<Waiter> {
+        if self.head.is_null() {
+            return None;
+        }
+        // SAFETY: the chain owns this node's count (pushed by `Arc::into_raw`), taken back here once.
+        let node = unsafe { Arc::from_raw(self.head.cast_const()) };
+        self.head = node.next.load(Ordering::Relaxed);
+        node.queued.store(false, Ordering::Relaxed);
+        Some(Waiter(node))
+    }
+}
+
+impl Drop for WaiterChain {
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_first_and_reusable_after_a_pop() {
+        let stack = WaiterStack::default();
+        let waiters: Vec<Waiter> = (0..3).map(Waiter::new).collect();
+        waiters.iter().for_each(|w| stack.push(w.clone()));
+        let mut chain = stack.take();
+        assert!(stack.is_empty());
+        let first = chain.pop().expect("three were pushed");
+        assert_eq!(first.token(), 2);
+        stack.push(first);
+        assert_eq!(chain.pop().map(|w| w.token()), Some(1));
+        drop(chain);
+        assert_eq!(
+            Arc::strong_count(&waiters[0].0),
+            1,
+            "a dropped chain gives its counts back"
+        );
+        drop(stack);
+        assert_eq!(Arc::strong_count(&waiters[2].0), 1, "so does a dropped stack");
+    }
+
+    #[test]
+    fn pushes_from_many_threads_lose_nobody() {
+        let stack = WaiterStack::default();
+        std::thread::scope(|scope| {
+            for t in 0..4u64 {
+                let stack = &stack;
+                scope.spawn(move || (0..1000).for_each(|i| stack.push(Waiter::new(t * 1000 + i))));
+            }
+        });
+        let mut seen = std::collections::BTreeSet::new();
+        let mut chain = stack.take();
+        while let Some(waiter) = chain.pop() {
+            assert!(seen.insert(waiter.token()));
+        }
+        assert_eq!(seen.len(), 4000);
+    }
+}

@@ -1,0 +1,132 @@
+//! The seam: what the engine asks of its surroundings, and who calls it from where.
+//!
+//! Rules: no engine lock is held across a call except `now`, `jiffies`, `watching` and `spend`; a
+//! world never calls back into the engine from inside a call, it only records.
+
+use super::waiters::Waiter;
+use super::watching::WatchSnap;
+use crate::stats::Resolution;
+
+/// What runs on the CPU that enters the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Current {
+    /// The idle task.
+    Idle,
+    /// The grace-period kthread.
+    GpKthread,
+    /// Any other task.
+    Task,
+}
+
+/// Who is calling, and from where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ctx {
+    /// The CPU.
+    pub cpu: u32,
+    /// In a hard interrupt or softirq.
+    pub in_irq: bool,
+    /// What that CPU was running.
+    pub current: Current,
+}
+
+/// What a timer tick interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TickHit {
+    /// User mode.
+    User,
+    /// The idle task.
+    Idle,
+    /// Kernel code that may be preempted.
+    Kernel,
+    /// Kernel code with preemption or softirqs disabled, which is a read-side section.
+    KernelSection,
+}
+
+/// Kernel threads of the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kthread {
+    /// The grace-period kthread.
+    Gp,
+}
+
+/// Deferred work of the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkItem {
+    /// Wake the `synchronize_rcu()` callers that the kthread left over (`srs_cleanup_work`).
+    SrsCleanup,
+}
+
+/// Why a heavy fence is asked for. It pairs with every reader's light fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fence {
+    /// Between the start of the grace-period number and the first `qsmask` store: no sample of a
+    /// reader taken before it counts for this grace period.
+    GpStart,
+}
+
+/// A piece of work with a cost: the simulated world charges it, a real one has already paid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Fixed part of starting a grace period.
+    GpStart,
+    /// Hotplug pass of a leaf.
+    HotplugLeaf,
+    /// Initialisation of a node.
+    InitNode,
+    /// The early report.
+    EarlyReport,
+    /// A scan looked at this many CPUs of one leaf.
+    ScanCpus(u32),
+    /// Cleanup of a node.
+    CleanupNode,
+    /// A callback was queued.
+    CallRcu,
+}
+
+/// A grace period that just ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpRecord {
+    /// `rs.gp_seq` while it ran.
+    pub gp_seq: u64,
+    /// Start, ns.
+    pub start_ns: u64,
+    /// End, ns.
+    pub end_ns: u64,
+    /// Scans done.
+    pub scans: u32,
+    /// CPUs that those scans looked at.
+    pub cpus_scanned: u64,
+    /// Last CPU waited for, if any.
+    pub holdout_cpu: Option<u32>,
+    /// How that CPU was resolved.
+    pub resolved_by: Resolution,
+    /// CPU on which the kthread ended it.
+    pub kthread_cpu: u32,
+}
+
+/// The engine's surroundings.
+pub trait World {
+    /// Time in ns, including what was spent since the current step began.
+    fn now(&self) -> u64;
+    /// The tick counter.
+    fn jiffies(&self) -> u64;
+    /// A barrier against all readers.
+    fn heavy_fence(&mut self, why: Fence);
+    /// The CPU's context-tracking counter, read with full ordering.
+    fn watching(&self, cpu: u32) -> WatchSnap;
+    /// Wake a kthread. The engine has already bumped the ticket it waits on.
+    fn wake(&mut self, kthread: Kthread);
+    /// Have the RCU core run on that CPU soon.
+    fn raise_core(&mut self, cpu: u32);
+    /// Ask that CPU for a context switch.
+    fn resched(&mut self, cpu: u32);
+    /// Release a waiter.
+    fn complete(&mut self, waiter: Waiter);
+    /// Run [`super::Rcu::work`] soon, on any CPU, in a task. False: it was queued already and has
+    /// not begun to run.
+    fn queue_work(&mut self, item: WorkItem) -> bool;
+    /// Account for work done.
+    fn spend(&mut self, work: Work);
+    /// A grace period ended.
+    fn grace_period_ended(&mut self, record: &GpRecord);
+}
