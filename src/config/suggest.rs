@@ -24,21 +24,46 @@ pub(super) fn distance(a: &str, b: &str) -> usize {
 
 /// Input longer than this is compared by its beginning only.
 const COMPARED_CHARS: usize = 80;
+/// From this length on, a word that occurs inside a known name is taken as a part of it.
+const PART_CHARS: usize = 4;
 
-/// The Python or full catalogue name nearest to `name`, ignoring case; the catalogue's order breaks ties.
-///
-/// A word with a dot or with `CONFIG_` in front is compared with the catalogue names as well, and what
-/// it suggests is then such a name.
+/// The Python or full catalogue name nearest to `name`, ignoring case: a name that contains it as a
+/// whole, else the smallest edit distance; of equals the first in the catalogue, Python names before
+/// full ones.
 pub fn nearest_name(name: &str) -> &'static str {
     let wanted: String = name
         .chars()
         .take(COMPARED_CHARS)
         .collect::<String>()
         .to_lowercase();
+    let long_enough = wanted.chars().count() >= PART_CHARS;
     let python = catalogue().iter().map(|spec| spec.python_name);
     let full = catalogue().iter().map(|spec| spec.name);
     python
         .chain(full)
-        .min_by_key(|known| distance(&wanted, &known.to_lowercase()))
+        .min_by_key(|known| {
+            let known = known.to_lowercase();
+            (
+                !(long_enough && known.contains(&wanted)),
+                distance(&wanted, &known),
+            )
+        })
         .expect("the catalogue is not empty")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_by_hand() {
+        assert_eq!(distance("", ""), 0);
+        assert_eq!(distance("", "hz"), 2);
+        assert_eq!(distance("hz", "hz"), 0);
+        assert_eq!(distance("zh", "hz"), 1); // swap
+        assert_eq!(distance("nr_cpu", "nr_cpus"), 1); // insertion
+        assert_eq!(distance("blimits", "blimit"), 1); // deletion
+        assert_eq!(distance("qovld", "qovlt"), 1); // replacement
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
 }
