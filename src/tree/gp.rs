@@ -197,10 +197,10 @@ impl<C> Rcu<C> {
             self.last_holdout.store(u64::MAX, Ordering::Relaxed);
             // Requests are taken before the number starts: one that is pushed later names the next
             // grace period, and this one must not complete it.
-            let pool_empty = self.srs.gp_init();
+            let started = seq::start(self.gp_seq.load(Ordering::Relaxed));
+            let pool_empty = self.srs.gp_init(started);
             // The number starts before the hotplug scan: an update registered in between would be
             // numbered with this grace period, which a CPU coming online after the scan escapes.
-            let started = seq::start(self.gp_seq.load(Ordering::Relaxed));
             self.gp_seq.store(started, Ordering::SeqCst);
             pool_empty
         };

@@ -15,7 +15,7 @@ use crate::sync::{AtomicU32, FullLock, Ordering};
 /// Wait heads (`SR_NORMAL_GP_WAIT_HEAD_MAX`).
 pub const WAIT_HEADS: usize = 5;
 /// Callers that the kthread wakes itself (`SR_MAX_USERS_WAKE_FROM_GP`).
-pub const MAX_DIRECT_WAKES: u32 = 5;
+pub const MAX_DIRECT_WAKES: usize = 5;
 
 /// How a `synchronize_rcu()` call waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +29,17 @@ pub enum Route {
 #[derive(Debug, Default)]
 struct WaitHead {
     in_use: bool,
+    /// Number, while it runs, of the grace period that serves them.
+    gp_seq: u64,
     /// Callers taken under this head that were not woken yet.
     chain: WaiterChain,
+}
+
+impl WaitHead {
+    /// The callers one by one, newest first, each with the number of the grace period it waited for.
+    fn take_waiters(&mut self) -> impl Iterator<Item = (Waiter, u64)> {
+        std::iter::from_fn(|| self.chain.pop().map(|waiter| (waiter, self.gp_seq)))
+    }
 }
 
 /// What the kthread and the worker share.
@@ -65,7 +74,7 @@ impl SyncRequests {
 
     /// `rcu_sr_normal_gp_init()`, before the grace-period number starts: whoever pushes later has to
     /// wait for the next grace period. True: no head was free, so one more grace period is needed.
-    pub(super) fn gp_init(&self) -> bool {
+    pub(super) fn gp_init(&self, gp_seq: u64) -> bool {
         if self.next.is_empty() {
             return false;
         }
@@ -76,6 +85,7 @@ impl SyncRequests {
         debug_assert!(served.wait_tail.is_none(), "a wait head outside a grace period");
         served.heads[free] = WaitHead {
             in_use: true,
+            gp_seq,
             chain: self.next.take(),
         };
         served.wait_tail = Some(free);
@@ -84,14 +94,12 @@ impl SyncRequests {
 
     /// `rcu_sr_normal_gp_cleanup()`. Returns the callers to wake now, newest first, and whether
     /// the worker has to be queued.
-    fn gp_cleanup(&self) -> (Vec<Waiter>, bool) {
+    fn gp_cleanup(&self) -> (Vec<(Waiter, u64)>, bool) {
         let mut served = self.served.lock();
         let Some(tail) = served.wait_tail.take() else {
             return (Vec::new(), false);
         };
-        let wake: Vec<Waiter> = std::iter::from_fn(|| served.heads[tail].chain.pop())
-            .take(MAX_DIRECT_WAKES as usize)
-            .collect();
+        let wake: Vec<_> = served.heads[tail].take_waiters().take(MAX_DIRECT_WAKES).collect();
         if let [only] = served.done[..]
             && served.heads[tail].chain.is_empty()
             && served.heads[only].chain.is_empty()
@@ -110,12 +118,12 @@ impl SyncRequests {
 
     /// `rcu_sr_normal_gp_cleanup_work()`: everything behind the done tail as it is now. The done tail
     /// itself stays in use.
-    fn cleanup_work(&self) -> Vec<Waiter> {
+    fn cleanup_work(&self) -> Vec<(Waiter, u64)> {
         let mut wake = Vec::new();
         let mut served = self.served.lock();
         let heads = served.done.clone();
         for (position, head) in heads.into_iter().enumerate() {
-            wake.extend(std::iter::from_fn(|| served.heads[head].chain.pop()));
+            wake.extend(served.heads[head].take_waiters());
             if position > 0 {
                 served.heads[head].in_use = false;
             }
@@ -151,8 +159,8 @@ impl<C> Rcu<C> {
     /// Wakes the callers whose grace period ended, as far as the kthread does so itself.
     pub(super) fn srs_gp_cleanup(&self, world: &mut impl World) {
         let (wake, left) = self.srs.gp_cleanup();
-        for waiter in wake {
-            world.complete(waiter);
+        for (waiter, gp_seq) in wake {
+            world.complete(waiter, gp_seq);
         }
         if left && !world.queue_work(WorkItem::SrsCleanup) {
             // Queued before and not running yet: that run will see this head too.
@@ -164,8 +172,8 @@ impl<C> Rcu<C> {
     pub fn work(&self, item: WorkItem, world: &mut impl World) {
         match item {
             WorkItem::SrsCleanup => {
-                for waiter in self.srs.cleanup_work() {
-                    world.complete(waiter);
+                for (waiter, gp_seq) in self.srs.cleanup_work() {
+                    world.complete(waiter, gp_seq);
                 }
                 self.srs.cleanups_pending.fetch_sub(1, Ordering::Release);
             }

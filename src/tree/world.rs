@@ -120,8 +120,8 @@ pub trait World {
     fn raise_core(&mut self, cpu: u32);
     /// Ask that CPU for a context switch.
     fn resched(&mut self, cpu: u32);
-    /// Release a waiter.
-    fn complete(&mut self, waiter: Waiter);
+    /// Release a waiter. `gp_seq` is the number, while it ran, of the grace period that served it.
+    fn complete(&mut self, waiter: Waiter, gp_seq: u64);
     /// Run [`super::Rcu::work`] soon, on any CPU, in a task. False: it was queued already and has
     /// not begun to run.
     fn queue_work(&mut self, item: WorkItem) -> bool;
