@@ -3,6 +3,8 @@
 
 pub mod config;
 pub mod error;
+#[cfg(feature = "python")]
+mod python;
 pub mod sim;
 pub mod stats;
 mod sync;

@@ -1,8 +1,18 @@
 //! The world of virtual time: a deterministic discrete-event kernel around the engine.
 
+mod calendar;
+mod cpu;
+mod exec;
+mod idle;
+mod kernel;
 mod machine;
 mod observe;
+mod program;
+mod random;
 mod runner;
+mod sched;
+mod task;
+mod timer;
 
 pub use machine::{MAX_COST_NS, MAX_NOISE, Machine, TimerMigration};
 pub use observe::{NoObserver, Observer, Sight};

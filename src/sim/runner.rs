@@ -1,14 +1,32 @@
 //! From (config, machine, workload, seed) to a run.
 
-use super::{Machine, NoObserver, Observer};
+use super::kernel::Kernel;
+use super::{Machine, NoObserver, Observer, Sight};
 use crate::config::Config;
-use crate::error::Result;
-use crate::stats::Run;
-use crate::workload::Workload;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use crate::error::{Error, Result};
+use crate::stats::{GracePeriods, Run, Samples};
+use crate::tree::Rcu;
+use crate::workload::{Part, Workload};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Default limit on the estimated memory of a run (or of all replicas of one call), MiB.
 pub const MEMORY_LIMIT_MB: u64 = 4096;
+/// Hard limit on the replicas of one call.
+pub const MAX_REPLICAS: u64 = 1_000_000;
+/// Hard limit on worker threads.
+pub const MAX_THREADS: usize = 1024;
+
+/// Calendar entries between two looks at the cancel flag.
+const CHECK_INTERVAL: u64 = 512;
+/// A waiting call without any progress for this many stall timeouts is given up as stalled.
+const STALL_TIMEOUTS: u64 = 10;
+/// Memory of one CPU, of one task, and of one pending call besides its sample, bytes. Measured with
+/// 4096 CPUs and 60,000 tasks and rounded up.
+const BYTES_PER_CPU: u64 = 2_048;
+const BYTES_PER_TASK: u64 = 512;
+const MIB: u64 = 1 << 20;
 
 /// How to carry a run out; nothing here changes its result.
 #[derive(Debug, Clone)]
@@ -50,29 +68,310 @@ pub fn simulate(
 
 /// Runs one simulation under the eyes of an observer.
 pub fn simulate_observed<O: Observer>(
-    _config: &Config,
-    _machine: &Machine,
-    _workload: &Workload,
-    _seed: u64,
-    _options: &RunOptions,
-    _control: &Control,
-    _observer: &mut O,
+    config: &Config,
+    machine: &Machine,
+    workload: &Workload,
+    seed: u64,
+    options: &RunOptions,
+    control: &Control,
+    observer: &mut O,
 ) -> Result<Run> {
-    todo!()
+    check(config, machine, workload, 1, options)?;
+    let progress = Progress::of(workload);
+    control.total.store(progress.total, Ordering::Relaxed);
+    run(config, machine, workload, seed, control, progress, observer)
 }
 
 /// Runs `replicas` simulations on `threads` threads (0: one per core); replica *i* has seed `seed + i`
 /// (wrapping). The result does not depend on `threads`. A cancelled call returns what finished plus
 /// the partial runs, in order.
+#[allow(clippy::too_many_arguments)]
 pub fn simulate_many(
-    _config: &Config,
-    _machine: &Machine,
-    _workload: &Workload,
-    _seed: u64,
-    _replicas: u64,
-    _threads: usize,
-    _options: &RunOptions,
-    _control: &Control,
+    config: &Config,
+    machine: &Machine,
+    workload: &Workload,
+    seed: u64,
+    replicas: u64,
+    threads: usize,
+    options: &RunOptions,
+    control: &Control,
 ) -> Result<Vec<Run>> {
-    todo!()
+    if replicas == 0 || replicas > MAX_REPLICAS {
+        return Err(Error::config(
+            "replicas",
+            replicas,
+            "out of range",
+            format!("1 to {MAX_REPLICAS}"),
+        ));
+    }
+    if threads > MAX_THREADS {
+        return Err(Error::config(
+            "threads",
+            threads,
+            "out of range",
+            format!("0 (one per core) to {MAX_THREADS}"),
+        ));
+    }
+    check(config, machine, workload, replicas, options)?;
+    let progress = Progress::of(workload);
+    control
+        .total
+        .store(progress.total.saturating_mul(replicas), Ordering::Relaxed);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|i| format!("treercu-sim-{i}"))
+        .build()
+        .map_err(|e| Error::Engine(format!("cannot start worker threads: {e}")))?;
+    pool.install(|| {
+        (0..replicas)
+            .into_par_iter()
+            .map(|replica| {
+                let seed = seed.wrapping_add(replica);
+                run(
+                    config,
+                    machine,
+                    workload,
+                    seed,
+                    control,
+                    progress,
+                    &mut NoObserver,
+                )
+            })
+            .collect()
+    })
+}
+
+/// Checks everything that can be checked before a run.
+fn check(
+    config: &Config,
+    machine: &Machine,
+    workload: &Workload,
+    replicas: u64,
+    options: &RunOptions,
+) -> Result<()> {
+    let tun = config.tunables();
+    machine.validate(tun.maxcpus)?;
+    workload.validate(tun.maxcpus)?;
+    if options.memory_limit_mb == 0 {
+        return Err(Error::config("memory_limit_mb", 0, "out of range", "at least 1"));
+    }
+    let (need, what) = estimate(config, workload);
+    let need = need.saturating_mul(replicas);
+    if need > options.memory_limit_mb.saturating_mul(MIB) {
+        return Err(Error::Memory {
+            need_mb: need.div_ceil(MIB),
+            limit_mb: options.memory_limit_mb,
+            what: if replicas > 1 {
+                format!("{replicas} replicas, each {what}")
+            } else {
+                what
+            },
+        });
+    }
+    Ok(())
+}
+
+/// Bytes that a run may need, and what takes the most. Columns double when they grow, hence the
+/// factor of two; where only a duration bounds a flood, a call is taken to last at least one tick
+/// (with `jiffies_till_first_fqs=0`: 20 µs).
+fn estimate(config: &Config, workload: &Workload) -> (u64, String) {
+    let tun = config.tunables();
+    let tick_ns = 1_000_000_000 / u64::from(tun.hz);
+    let shortest = if tun.jiffies_till_first_fqs == 0 {
+        20_000
+    } else {
+        tick_ns
+    };
+    let (mut tasks, mut calls, mut span) = (0u64, 0u64, 0u64);
+    for part in &workload.parts {
+        match part {
+            Part::SyncFlood(flood) => {
+                tasks = tasks.saturating_add(flood.tasks);
+                let pace = if flood.interval_ns > 0 {
+                    flood.interval_ns
+                } else {
+                    shortest + flood.think_ns
+                };
+                let by_time = if flood.duration_ns > 0 {
+                    flood.duration_ns / pace + 1
+                } else {
+                    u64::MAX
+                };
+                let by_count = if flood.calls > 0 { flood.calls } else { u64::MAX };
+                calls = calls.saturating_add(flood.tasks.saturating_mul(by_time.min(by_count)));
+                // A rough idea of how many grace periods there are: one per call of one task.
+                span = span.saturating_add(by_time.min(by_count));
+            }
+            Part::CpuLoad(load) => {
+                let cpus = match &load.cpus {
+                    crate::workload::Cpus::All => u64::from(tun.maxcpus),
+                    crate::workload::Cpus::List(list) => list.len() as u64,
+                };
+                tasks = tasks.saturating_add(cpus);
+            }
+        }
+    }
+    let parts = [
+        (
+            u64::from(tun.nr_cpus) * BYTES_PER_CPU,
+            format!("{} CPUs", tun.nr_cpus),
+        ),
+        (tasks.saturating_mul(BYTES_PER_TASK), format!("{tasks} tasks")),
+        (
+            calls.saturating_mul(2 * Samples::ROW_BYTES),
+            format!("samples of up to {calls} calls"),
+        ),
+        (
+            span.saturating_mul(4 * GracePeriods::ROW_BYTES),
+            format!("records of up to {span} grace periods"),
+        ),
+    ];
+    let total = parts
+        .iter()
+        .fold(0u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
+    let what = parts
+        .into_iter()
+        .max_by_key(|(bytes, _)| *bytes)
+        .map(|(_, what)| what)
+        .unwrap_or_default();
+    (total, what)
+}
+
+/// How far along a run is.
+#[derive(Debug, Clone, Copy)]
+struct Progress {
+    total: u64,
+    by_calls: bool,
+}
+
+impl Progress {
+    fn of(workload: &Workload) -> Self {
+        let floods = workload.parts.iter().filter_map(|part| match part {
+            Part::SyncFlood(flood) => Some(flood),
+            Part::CpuLoad(_) => None,
+        });
+        let mut calls = 0u64;
+        let mut until = 0u64;
+        for flood in floods {
+            if flood.duration_ns > 0 {
+                until = until.max(flood.duration_ns);
+            } else {
+                calls = calls.saturating_add(flood.tasks.saturating_mul(flood.calls));
+            }
+        }
+        for part in &workload.parts {
+            if let Part::CpuLoad(load) = part {
+                until = until.max(load.duration_ns);
+            }
+        }
+        if until > 0 {
+            Progress {
+                total: until,
+                by_calls: false,
+            }
+        } else {
+            Progress {
+                total: calls,
+                by_calls: true,
+            }
+        }
+    }
+}
+
+/// CPU time of this thread, ns.
+fn thread_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+fn run<O: Observer>(
+    config: &Config,
+    machine: &Machine,
+    workload: &Workload,
+    seed: u64,
+    control: &Control,
+    progress: Progress,
+    observer: &mut O,
+) -> Result<Run> {
+    let tun = config.tunables();
+    let wall = Instant::now();
+    let cpu = thread_cpu_ns();
+    let rcu: Rcu<u64> = Rcu::new(tun)?;
+    let mut kernel = Kernel::new(&rcu, tun, machine, seed, observer);
+    kernel.start_workload(&workload.parts, seed);
+
+    let stall_ns = STALL_TIMEOUTS * u64::from(tun.rcu_cpu_stall_timeout) * 1_000_000_000;
+    let mut events = 0u64;
+    let mut reported = 0u64;
+    let mut interrupted = false;
+    while kernel.live > 0 {
+        if events.is_multiple_of(CHECK_INTERVAL) {
+            if control.cancel.load(Ordering::Relaxed) {
+                interrupted = true;
+                break;
+            }
+            let done = if progress.by_calls {
+                kernel.calls_done
+            } else {
+                kernel.hw.now.min(progress.total)
+            };
+            control.done.fetch_add(done - reported, Ordering::Relaxed);
+            reported = done;
+        }
+        if !kernel.dispatch() {
+            return Err(Error::Engine(format!(
+                "seed {seed}: nothing is left to happen at {} ns with {} tasks unfinished",
+                kernel.hw.now, kernel.live
+            )));
+        }
+        events += 1;
+        if kernel.in_flight > 0 && kernel.hw.now - kernel.hw.last_progress > stall_ns {
+            return Err(Error::Stall {
+                gp_seq: rcu.gp_seq() as i64,
+                waited_s: (kernel.hw.now - kernel.hw.last_progress) / 1_000_000_000,
+                cpus: rcu.holdouts(),
+            });
+        }
+    }
+    let done = if progress.by_calls {
+        kernel.calls_done
+    } else {
+        progress.total
+    };
+    control
+        .done
+        .fetch_add(done.saturating_sub(reported), Ordering::Relaxed);
+    kernel.see(Sight::End { interrupted });
+
+    let virtual_ns = kernel.hw.now;
+    let hw = kernel.hw;
+    let (samples, mut grace_periods, counters) = (hw.samples, hw.grace_periods, hw.counters);
+    count_requests(&samples, &mut grace_periods);
+    Ok(Run {
+        samples,
+        grace_periods,
+        counters,
+        events,
+        virtual_ns,
+        wall_ns: wall.elapsed().as_nanos() as u64,
+        cpu_ns: thread_cpu_ns() - cpu,
+        seed,
+        config: config.clone(),
+        machine: machine.clone(),
+        workload: workload.clone(),
+        interrupted,
+    })
+}
+
+/// Fills in how many calls each grace period released. Numbers grow by 4 from one to the next.
+fn count_requests(samples: &Samples, grace_periods: &mut GracePeriods) {
+    let Some(&first) = grace_periods.gp_seq.first() else {
+        return;
+    };
+    for &gp_seq in &samples.gp_seq {
+        let index = gp_seq.wrapping_sub(first) / crate::tree::seq::SEQ_GP as i64;
+        if let Some(requests) = grace_periods.requests.get_mut(index as usize) {
+            *requests += 1;
+        }
+    }
 }

@@ -1,0 +1,355 @@
+//! How a CPU spends its time: interrupts, softirqs, context switches, bursts of tasks.
+//!
+//! A CPU is in one phase at a time. What a phase does to the engine and to other CPUs happens at its
+//! start, each effect dated by the cost so far; then the phase lasts for its cost.
+
+use super::cpu::{Irq, Phase, RCU_SOFTIRQ, SoftPass, TIMER_SOFTIRQ};
+use super::kernel::{Event, Kernel};
+use super::observe::{Observer, Sight};
+use super::task::{Next, Program, RunMode, SchedClass, TaskState};
+use crate::tree::Cb;
+use crate::tree::seq;
+use crate::tree::world::World;
+
+/// Callbacks invoked between two looks at pending interrupts.
+const CALLBACKS_PER_PHASE: u32 = 32;
+/// Softirq passes in a row before ksoftirqd takes over.
+const MAX_SOFTIRQ_PASSES: u32 = 10;
+
+impl<O: Observer> Kernel<'_, '_, O> {
+    /// Enters a phase that lasts `ns` (`u64::MAX`: until something else happens).
+    fn set_phase(&mut self, cpu: u32, phase: Phase, ns: u64) {
+        let now = self.hw.now;
+        let c = &mut self.hw.cpus[cpu as usize];
+        c.phase = phase;
+        c.gen_phase = c.gen_phase.wrapping_add(1);
+        c.phase_from = now;
+        c.phase_until = now.saturating_add(ns);
+        let (at, generation) = (c.phase_until, c.gen_phase);
+        if at != u64::MAX {
+            self.hw.push(at, Event::Phase { cpu, generation });
+        }
+    }
+
+    pub(super) fn phase_over(&mut self, cpu: u32) {
+        match self.hw.cpus[cpu as usize].phase {
+            Phase::Idle => unreachable!("an idle CPU's phase has no end"),
+            Phase::Waking(irq) => self.start_hard(cpu, irq),
+            Phase::Hard | Phase::Soft => self.irq_tail(cpu),
+            Phase::Switch(_) => self.switch_over(cpu),
+            Phase::Run => {
+                self.pause_burst(cpu);
+                self.go_on(cpu);
+            }
+        }
+    }
+
+    /// An interrupt reaches the CPU.
+    pub(super) fn irq_arrives(&mut self, cpu: u32, irq: Irq) {
+        let c = &mut self.hw.cpus[cpu as usize];
+        if !c.takes_irqs() {
+            c.pending.push_back(irq);
+        } else if c.phase == Phase::Idle {
+            self.set_phase(cpu, Phase::Waking(irq), self.hw.machine.idle_exit_ns);
+        } else {
+            self.pause_burst(cpu);
+            self.start_hard(cpu, irq);
+        }
+    }
+
+    fn start_hard(&mut self, cpu: u32, irq: Irq) {
+        self.open_irq_section(cpu);
+        self.begin_step(cpu);
+        match irq {
+            Irq::Tick => self.handle_tick(cpu),
+            Irq::Resched => self.hw.spent += self.hw.machine.ipi_handler_ns,
+            Irq::Sleep(task) => {
+                self.hw.spent += self.hw.machine.irq_ns;
+                self.hw.wake_soon(task);
+            }
+            Irq::Noise => self.noise_begins(cpu),
+        }
+        let cost = self.end_step();
+        if irq == Irq::Tick {
+            self.hw.counters.tick_cpu_ns += cost;
+        }
+        self.set_phase(cpu, Phase::Hard, cost);
+    }
+
+    /// The outermost interrupt makes RCU watch an idle CPU, and is a read-side section of its own.
+    fn open_irq_section(&mut self, cpu: u32) {
+        if self.hw.cpus[cpu as usize].irq_section.is_some() {
+            return;
+        }
+        if self.hw.cpus[cpu as usize].ct.irq_enter() {
+            self.see(Sight::EqsExit { cpu });
+        }
+        let id = self.open_section(cpu);
+        self.hw.cpus[cpu as usize].irq_section = Some(id);
+    }
+
+    pub(super) fn open_section(&mut self, cpu: u32) -> u64 {
+        self.next_section += 1;
+        let id = self.next_section;
+        self.see(Sight::SectionBegin { id, cpu });
+        id
+    }
+
+    /// After a hard interrupt or a softirq vector: more interrupts, more softirqs, or the way out.
+    fn irq_tail(&mut self, cpu: u32) {
+        if let Some(irq) = self.hw.cpus[cpu as usize].pending.pop_front() {
+            return self.start_hard(cpu, irq);
+        }
+        if !self.soft_next(cpu) {
+            self.irq_exit(cpu);
+        }
+    }
+
+    /// Starts the next softirq vector, if one is to run here and now.
+    fn soft_next(&mut self, cpu: u32) -> bool {
+        let jiffies = self.hw.jiffies();
+        let c = &mut self.hw.cpus[cpu as usize];
+        if c.batch.is_some() && c.soft.is_some() {
+            return self.run_soft_phase(cpu);
+        }
+        let mut pass = match c.soft {
+            Some(pass) => pass,
+            None if c.softirq == 0 || c.batch.is_some() => return false,
+            None => SoftPass {
+                vectors: std::mem::take(&mut c.softirq),
+                passes: 1,
+                since_jiffy: jiffies,
+            },
+        };
+        if pass.vectors == 0 {
+            if c.softirq == 0 {
+                c.soft = None;
+                return false;
+            }
+            // Raised again meanwhile: another pass while it is cheap, else a thread takes over.
+            let limit = (2 * u64::from(self.hw.tun.hz) / 1000).max(1);
+            let fresh = pass.passes < MAX_SOFTIRQ_PASSES && jiffies - pass.since_jiffy < limit;
+            if !fresh || c.need_resched {
+                c.soft = None;
+                self.wake_ksoftirqd(cpu);
+                return false;
+            }
+            pass.vectors = std::mem::take(&mut c.softirq);
+            pass.passes += 1;
+        }
+        c.soft = Some(pass);
+        self.run_soft_phase(cpu)
+    }
+
+    fn run_soft_phase(&mut self, cpu: u32) -> bool {
+        self.begin_step(cpu);
+        let mut pass = self.hw.cpus[cpu as usize].soft.expect("a softirq pass is on");
+        pass.vectors = self.softirq_vector(cpu, pass.vectors, true);
+        self.hw.cpus[cpu as usize].soft = Some(pass);
+        let cost = self.end_step();
+        self.hw.counters.softirq_cpu_ns += cost;
+        self.set_phase(cpu, Phase::Soft, cost);
+        true
+    }
+
+    /// Runs the first of these vectors (or goes on with a batch of callbacks); gives the rest.
+    pub(super) fn softirq_vector(&mut self, cpu: u32, vectors: u8, in_irq: bool) -> u8 {
+        if self.hw.cpus[cpu as usize].batch.is_some() {
+            self.invoke_callbacks(cpu, in_irq);
+            return vectors;
+        }
+        if vectors & TIMER_SOFTIRQ != 0 {
+            self.hw.counters.timer_softirqs += 1;
+            self.hw.spent += self.hw.machine.timer_softirq_ns;
+            self.expire_timers(cpu);
+            return vectors & !TIMER_SOFTIRQ;
+        }
+        self.hw.counters.rcu_softirqs += 1;
+        self.hw.spent += self.hw.machine.rcu_softirq_ns;
+        let ctx = self.ctx(cpu, in_irq);
+        let rcu = self.rcu;
+        self.hw.cpus[cpu as usize].batch = rcu.core(ctx, &mut self.hw);
+        self.invoke_callbacks(cpu, in_irq);
+        self.see(Sight::Core { cpu });
+        vectors & !RCU_SOFTIRQ
+    }
+
+    /// Invokes callbacks of the CPU's batch, a few at a time.
+    fn invoke_callbacks(&mut self, cpu: u32, in_irq: bool) {
+        let Some(mut batch) = self.hw.cpus[cpu as usize].batch.take() else {
+            return;
+        };
+        let ctx = self.ctx(cpu, in_irq);
+        // The grace period that this CPU noticed last is what made these callbacks ready.
+        let ended = self.rcu.cpu_gp_seq(cpu) & !seq::SEQ_MASK;
+        let gp_seq = ended.wrapping_sub(seq::SEQ_GP - 1);
+        for _ in 0..CALLBACKS_PER_PHASE {
+            let need_resched = self.hw.cpus[cpu as usize].need_resched;
+            let Some(callback) = batch.next(ctx, need_resched, &self.hw) else {
+                batch.finish(&mut self.hw);
+                return;
+            };
+            self.hw.counters.callbacks_invoked += 1;
+            self.hw.spent += self.hw.machine.cb_invoke_ns;
+            match callback {
+                Cb::Wake(waiter) => {
+                    if O::ACTIVE
+                        && let Program::Sync(caller) = &self.hw.tasks[waiter.token() as usize].program
+                    {
+                        let id = caller.callback;
+                        self.see(Sight::CallbackInvoked { cpu, id });
+                    }
+                    self.hw.complete(waiter, gp_seq);
+                }
+                Cb::User(id) => self.see(Sight::CallbackInvoked { cpu, id }),
+            }
+        }
+        self.hw.cpus[cpu as usize].batch = Some(batch);
+    }
+
+    /// The last interrupt or softirq on this CPU is done.
+    fn irq_exit(&mut self, cpu: u32) {
+        if let Some(id) = self.hw.cpus[cpu as usize].irq_section.take() {
+            self.see(Sight::SectionEnd { id });
+        }
+        if self.hw.cpus[cpu as usize].ct.irq_exit() {
+            self.see(Sight::EqsEnter { cpu });
+        }
+        let c = &self.hw.cpus[cpu as usize];
+        if c.curr.is_some() {
+            self.go_on(cpu);
+        } else if c.need_resched || !c.queue.is_empty() {
+            self.switch(cpu);
+        } else {
+            self.set_phase(cpu, Phase::Idle, u64::MAX);
+            self.idle_tick(cpu);
+        }
+    }
+
+    /// Books the time of the current burst up to now.
+    pub(super) fn pause_burst(&mut self, cpu: u32) {
+        let c = &self.hw.cpus[cpu as usize];
+        debug_assert_eq!(c.phase, Phase::Run);
+        let ran = self.hw.now - c.phase_from;
+        let id = c.curr.expect("a task runs");
+        let task = &mut self.hw.tasks[id as usize];
+        if task.burst != u64::MAX {
+            task.burst -= ran;
+        }
+        match task.program {
+            Program::GpKthread => self.hw.counters.gp_kthread_cpu_ns += ran,
+            Program::Noise => self.hw.counters.noise_cpu_ns += ran,
+            _ => {}
+        }
+    }
+
+    /// The current task goes on: with its burst, with its next step, or not at all.
+    pub(super) fn go_on(&mut self, cpu: u32) {
+        loop {
+            if let Some(irq) = self.hw.cpus[cpu as usize].pending.pop_front() {
+                return self.start_hard(cpu, irq);
+            }
+            let c = &mut self.hw.cpus[cpu as usize];
+            let id = c.curr.expect("a task runs");
+            let task = &mut self.hw.tasks[id as usize];
+            if c.resched_lazy && task.mode == RunMode::User {
+                c.need_resched = true;
+            }
+            if c.need_resched && task.mode != RunMode::Section {
+                return self.switch(cpu);
+            }
+            if task.burst > 0 {
+                let ns = task.burst;
+                return self.set_phase(cpu, Phase::Run, ns);
+            }
+            match self.next_of(id, cpu) {
+                Next::Burst(ns, mode) => {
+                    let task = &mut self.hw.tasks[id as usize];
+                    task.burst = ns;
+                    task.mode = mode;
+                }
+                Next::Block => {
+                    let task = &mut self.hw.tasks[id as usize];
+                    task.mode = RunMode::Kernel;
+                    if !std::mem::take(&mut task.wake_pending) {
+                        task.state = TaskState::Blocked;
+                        return self.switch(cpu);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A context switch: away from whatever is current, to the first in the queue or to idle.
+    pub(super) fn switch(&mut self, cpu: u32) {
+        let ctx = self.ctx(cpu, false);
+        let c = &mut self.hw.cpus[cpu as usize];
+        let from_idle = c.curr.is_none();
+        let slice_over = self.hw.now - c.slice_from >= self.hw.machine.slice_ns;
+        if let Some(id) = c.curr {
+            let task = &mut self.hw.tasks[id as usize];
+            if task.state == TaskState::Running {
+                // Preempted: back behind whoever preempted it, or to the end when its slice is used up.
+                task.state = TaskState::Queued;
+                if slice_over || c.queue.is_empty() {
+                    c.queue.push_back(id);
+                } else {
+                    c.queue.insert(1, id);
+                }
+            }
+        }
+        let tasks = &self.hw.tasks;
+        let best = c
+            .queue
+            .iter()
+            .position(|&id| tasks[id as usize].class == SchedClass::Fifo)
+            .unwrap_or(0);
+        let next = c.queue.remove(best);
+        c.curr = next;
+        c.need_resched = false;
+        c.resched_lazy = false;
+        if let Some(id) = next {
+            self.hw.tasks[id as usize].state = TaskState::Running;
+        }
+        self.hw.note_idle(cpu);
+        if from_idle && self.hw.cpus[cpu as usize].ct.snap().in_eqs() {
+            self.hw.cpus[cpu as usize].ct.idle_exit();
+            self.see(Sight::EqsExit { cpu });
+            self.leave_idle(cpu);
+        }
+        self.rcu.context_switch(ctx);
+        self.hw.counters.context_switches += 1;
+        self.see(Sight::ContextSwitch { cpu });
+        let mut cost = self.hw.machine.switch_ns;
+        if from_idle || next.is_none() {
+            cost += self.hw.machine.idle_switch_ns;
+        }
+        if next == Some(self.hw.gp_task) {
+            self.hw.counters.gp_kthread_cpu_ns += cost;
+        }
+        self.set_phase(cpu, Phase::Switch(next), cost);
+    }
+
+    fn switch_over(&mut self, cpu: u32) {
+        let now = self.hw.now;
+        let c = &mut self.hw.cpus[cpu as usize];
+        match c.curr {
+            Some(id) => {
+                c.slice_from = now;
+                self.hw.tasks[id as usize].cpu = cpu;
+                self.go_on(cpu);
+            }
+            None if !c.queue.is_empty() => self.switch(cpu),
+            None => {
+                c.need_resched = false;
+                c.ct.idle_enter();
+                self.see(Sight::EqsEnter { cpu });
+                self.set_phase(cpu, Phase::Idle, u64::MAX);
+                self.idle_tick(cpu);
+                if let Some(irq) = self.hw.cpus[cpu as usize].pending.pop_front() {
+                    self.irq_arrives(cpu, irq);
+                }
+            }
+        }
+    }
+}

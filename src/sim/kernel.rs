@@ -1,0 +1,389 @@
+//! The simulated machine as a whole: its state, its answers to the engine, its event loop.
+
+use super::calendar::{Calendar, Class};
+use super::cpu::{Cpu, Irq, RCU_SOFTIRQ};
+use super::machine::{Machine, TimerMigration};
+use super::observe::{Observer, Sight};
+use super::random::{Purpose, Stream};
+use super::sched::IdleMask;
+use super::task::{Program, RunMode, SchedClass, Task, TaskId, TaskState};
+use super::timer::Hierarchy;
+use crate::config::Tunables;
+use crate::stats::{Counters, GracePeriods, Samples};
+use crate::tree::waiters::Waiter;
+use crate::tree::watching::WatchSnap;
+use crate::tree::world::{Ctx, Current, Fence, GpRecord, Kthread, TickHit, Work, WorkItem, World};
+use crate::tree::{GpKthread, GpWait, Rcu};
+use crate::workload::Part;
+
+/// Calendar entries.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Event {
+    /// The CPU's current phase is over.
+    Phase { cpu: u32, generation: u32 },
+    /// A programmed tick or clock event.
+    Tick { cpu: u32, generation: u32 },
+    /// An interrupt reaches a CPU.
+    Irq { cpu: u32, irq: Irq },
+    /// A task is woken by something that ran on CPU `from`.
+    Wake { task: TaskId, from: u32 },
+    /// A `synchronize_rcu()` caller is released.
+    Complete { task: TaskId, from: u32, gp_seq: u64 },
+}
+
+/// Hardware and scheduler: everything but the engine, which asks it through [`World`].
+pub(super) struct Hw<'r> {
+    /// Time of the event being dispatched, ns.
+    pub now: u64,
+    /// CPU time spent since, in the step being carried out.
+    pub spent: u64,
+    /// CPU that carries it out.
+    pub at_cpu: u32,
+    pub tick_ns: u64,
+    pub tun: Tunables,
+    pub machine: Machine,
+    /// Idle CPUs' timers are expired by active ones.
+    pub pull: bool,
+    pub calendar: Calendar<Event>,
+    pub cpus: Vec<Cpu<'r>>,
+    pub tasks: Vec<Task>,
+    pub idle_mask: IdleMask,
+    pub hierarchy: Hierarchy,
+    /// First timers of idle CPUs, for others to expire: (jiffy, CPU).
+    pub hung: Vec<(u64, u32)>,
+    pub gp_task: TaskId,
+    pub worker_task: TaskId,
+    pub work_queued: bool,
+    pub counters: Counters,
+    pub samples: Samples,
+    pub grace_periods: GracePeriods,
+    /// Time of the last sign of progress of a waiting call, ns.
+    pub last_progress: u64,
+}
+
+impl Hw<'_> {
+    pub(super) fn after_now(&self, delay: u64) -> u64 {
+        self.now + self.spent + delay
+    }
+
+    pub(super) fn push(&mut self, at: u64, event: Event) {
+        let class = if matches!(event, Event::Tick { .. }) {
+            Class::Tick
+        } else {
+            Class::Other
+        };
+        self.calendar.push(at, class, event);
+    }
+
+    pub(super) fn send_ipi(&mut self, cpu: u32) {
+        self.counters.ipis += 1;
+        self.push(
+            self.after_now(self.machine.ipi_ns),
+            Event::Irq {
+                cpu,
+                irq: Irq::Resched,
+            },
+        );
+    }
+
+    pub(super) fn wake_soon(&mut self, task: TaskId) {
+        self.spent += self.machine.wake_ns;
+        self.push(
+            self.after_now(0),
+            Event::Wake {
+                task,
+                from: self.at_cpu,
+            },
+        );
+    }
+}
+
+impl World for Hw<'_> {
+    fn now(&self) -> u64 {
+        self.now + self.spent
+    }
+
+    fn jiffies(&self) -> u64 {
+        (self.now + self.spent) / self.tick_ns
+    }
+
+    fn heavy_fence(&mut self, _why: Fence) {
+        // One thread runs the whole machine, so everything is ordered; the time is in `Work::GpStart`.
+    }
+
+    fn watching(&self, cpu: u32) -> WatchSnap {
+        self.cpus[cpu as usize].ct.snap()
+    }
+
+    fn wake(&mut self, kthread: Kthread) {
+        match kthread {
+            Kthread::Gp => self.wake_soon(self.gp_task),
+        }
+    }
+
+    fn raise_core(&mut self, cpu: u32) {
+        // Only ever asked for from an interrupt or softirq on that CPU, which looks before it returns.
+        debug_assert_eq!(cpu, self.at_cpu);
+        self.cpus[cpu as usize].softirq |= RCU_SOFTIRQ;
+    }
+
+    fn resched(&mut self, cpu: u32) {
+        self.cpus[cpu as usize].need_resched = true;
+        if cpu != self.at_cpu {
+            self.send_ipi(cpu);
+        }
+    }
+
+    fn complete(&mut self, waiter: Waiter, gp_seq: u64) {
+        self.spent += self.machine.wake_ns;
+        let task = waiter.token() as TaskId;
+        self.push(
+            self.after_now(0),
+            Event::Complete {
+                task,
+                from: self.at_cpu,
+                gp_seq,
+            },
+        );
+    }
+
+    fn queue_work(&mut self, item: WorkItem) -> bool {
+        let WorkItem::SrsCleanup = item;
+        if std::mem::replace(&mut self.work_queued, true) {
+            return false;
+        }
+        self.wake_soon(self.worker_task);
+        true
+    }
+
+    fn spend(&mut self, work: Work) {
+        let m = &self.machine;
+        self.spent += match work {
+            Work::GpStart => m.gp_fixed_ns,
+            Work::HotplugLeaf | Work::InitNode | Work::CleanupNode | Work::EarlyReport => m.node_ns,
+            Work::ScanCpus(cpus) => m.node_ns + u64::from(cpus) * m.scan_cpu_ns,
+            Work::CallRcu => m.call_rcu_ns,
+        };
+    }
+
+    fn grace_period_ended(&mut self, record: &GpRecord) {
+        self.last_progress = self.now;
+        self.counters.grace_periods += 1;
+        self.counters.fqs_scans += u64::from(record.scans);
+        self.counters.fqs_cpus_scanned += record.cpus_scanned;
+        let g = &mut self.grace_periods;
+        g.gp_seq.push(record.gp_seq as i64);
+        g.start_ns.push(record.start_ns as i64);
+        g.end_ns.push(record.end_ns as i64);
+        g.requests.push(0);
+        g.scans.push(record.scans as i32);
+        g.holdout_cpu
+            .push(record.holdout_cpu.map_or(-1, |cpu| cpu as i32));
+        g.resolved_by.push(record.resolved_by as i32);
+        g.kthread_cpu.push(record.kthread_cpu as i32);
+    }
+}
+
+/// The machine and the engine under one observer.
+pub(super) struct Kernel<'r, 'o, O: Observer> {
+    pub rcu: &'r Rcu<u64>,
+    pub hw: Hw<'r>,
+    pub parts: Vec<Part>,
+    pub gp: GpKthread,
+    /// What the kthread asked for with its last step.
+    pub gp_wait: GpWait,
+    /// The kthread is in the sleep it asked for.
+    pub gp_asleep: bool,
+    pub gp_timed_out: bool,
+    /// CPU on whose wheel the kthread's timeout was armed.
+    pub gp_timer_cpu: u32,
+    /// Bounded tasks that are not done yet; the run ends with the last one.
+    pub live: u64,
+    /// `synchronize_rcu()` calls in flight.
+    pub in_flight: u64,
+    pub calls_done: u64,
+    pub next_section: u64,
+    pub next_callback: u64,
+    pub observer: &'o mut O,
+}
+
+impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
+    /// A machine at rest: all CPUs idle without a tick, the kthread waiting for a request.
+    pub(super) fn new(
+        rcu: &'r Rcu<u64>,
+        tun: &Tunables,
+        machine: &Machine,
+        seed: u64,
+        observer: &'o mut O,
+    ) -> Self {
+        let online = tun.maxcpus;
+        let pull = match machine.timer_migration {
+            TimerMigration::Era => tun.kernel.pulls_timers(),
+            TimerMigration::Pull => true,
+            TimerMigration::Local => false,
+        };
+        let gp_cpu = match machine.gp_kthread_cpu {
+            -1 => Stream::new(seed, Purpose::Kthread, 0).below(u64::from(online)) as u32,
+            cpu => cpu as u32,
+        };
+        let mut cpus: Vec<Cpu<'r>> = (0..tun.nr_cpus).map(|_| Cpu::new()).collect();
+        for (id, cpu) in cpus.iter_mut().enumerate() {
+            cpu.ct.idle_enter();
+            if machine.noise > 0.0 {
+                cpu.noise = Some(Stream::new(seed, Purpose::Noise, id as u64));
+            }
+            if machine.governor_keeps_tick > 0.0 {
+                cpu.governor = Some(Stream::new(seed, Purpose::Governor, id as u64));
+            }
+        }
+        let hw = Hw {
+            now: 0,
+            spent: 0,
+            at_cpu: gp_cpu,
+            tick_ns: 1_000_000_000 / u64::from(tun.hz),
+            tun: tun.clone(),
+            machine: machine.clone(),
+            pull,
+            calendar: Calendar::new(),
+            cpus,
+            tasks: Vec::new(),
+            idle_mask: IdleMask::all_idle(online, machine.cpus_per_llc),
+            hierarchy: Hierarchy::new(tun.nr_cpus),
+            hung: Vec::new(),
+            gp_task: 0,
+            worker_task: 0,
+            work_queued: false,
+            counters: Counters::default(),
+            samples: Samples::default(),
+            grace_periods: GracePeriods::default(),
+            last_progress: 0,
+        };
+        let mut kernel = Kernel {
+            rcu,
+            hw,
+            parts: Vec::new(),
+            gp: GpKthread::default(),
+            gp_wait: GpWait::Yield,
+            gp_asleep: false,
+            gp_timed_out: false,
+            gp_timer_cpu: gp_cpu,
+            live: 0,
+            in_flight: 0,
+            calls_done: 0,
+            next_section: 0,
+            next_callback: 0,
+            observer,
+        };
+        let gp_class = if tun.kthread_prio > 0 {
+            SchedClass::Fifo
+        } else {
+            SchedClass::Other
+        };
+        kernel.hw.gp_task = kernel.add_task(Program::GpKthread, gp_cpu, gp_class, false);
+        kernel.hw.worker_task = kernel.add_task(Program::Worker, gp_cpu, SchedClass::Other, false);
+        kernel.boot_kthread(gp_cpu);
+        for cpu in 0..online {
+            kernel.schedule_noise(cpu);
+        }
+        if tun.periodic_ticks {
+            for cpu in 0..online {
+                kernel.leave_idle(cpu);
+            }
+        }
+        kernel
+    }
+
+    /// Adds a blocked task.
+    pub(super) fn add_task(&mut self, program: Program, cpu: u32, class: SchedClass, pinned: bool) -> TaskId {
+        self.hw.tasks.push(Task {
+            program,
+            state: TaskState::Blocked,
+            class,
+            pinned,
+            cpu,
+            burst: 0,
+            mode: RunMode::Kernel,
+            wake_pending: false,
+        });
+        self.hw.tasks.len() as TaskId - 1
+    }
+
+    /// Begins a step on `cpu`: from here on the engine's costs add up.
+    pub(super) fn begin_step(&mut self, cpu: u32) {
+        self.hw.spent = 0;
+        self.hw.at_cpu = cpu;
+    }
+
+    /// Ends the step and gives its cost.
+    pub(super) fn end_step(&mut self) -> u64 {
+        std::mem::take(&mut self.hw.spent)
+    }
+
+    /// Shows the observer something.
+    #[inline]
+    pub(super) fn see(&mut self, sight: Sight) {
+        if O::ACTIVE {
+            let rcu = self.rcu;
+            self.observer.see(self.hw.now, sight, &|| rcu.snapshot());
+        }
+    }
+
+    /// Who runs on that CPU.
+    pub(super) fn current(&self, cpu: u32) -> Current {
+        match self.hw.cpus[cpu as usize].curr {
+            None => Current::Idle,
+            Some(task) if task == self.hw.gp_task => Current::GpKthread,
+            Some(_) => Current::Task,
+        }
+    }
+
+    pub(super) fn ctx(&self, cpu: u32, in_irq: bool) -> Ctx {
+        Ctx {
+            cpu,
+            in_irq,
+            current: self.current(cpu),
+        }
+    }
+
+    /// What an interrupt on that CPU interrupts.
+    pub(super) fn interrupted(&self, cpu: u32) -> TickHit {
+        let c = &self.hw.cpus[cpu as usize];
+        match (c.soft.is_some(), c.curr) {
+            (true, _) => TickHit::KernelSection,
+            (false, None) => TickHit::Idle,
+            (false, Some(task)) => match self.hw.tasks[task as usize].mode {
+                RunMode::User => TickHit::User,
+                RunMode::Kernel => TickHit::Kernel,
+                RunMode::Section => TickHit::KernelSection,
+            },
+        }
+    }
+
+    /// Dispatches one calendar entry. False: the calendar is empty.
+    pub(super) fn dispatch(&mut self) -> bool {
+        let Some((at, event)) = self.hw.calendar.pop() else {
+            return false;
+        };
+        debug_assert!(at >= self.hw.now, "time goes forward");
+        self.hw.now = at;
+        self.hw.spent = 0;
+        match event {
+            Event::Phase { cpu, generation } => {
+                if self.hw.cpus[cpu as usize].gen_phase == generation {
+                    self.phase_over(cpu);
+                }
+            }
+            Event::Tick { cpu, generation } => {
+                let c = &mut self.hw.cpus[cpu as usize];
+                if c.gen_tick == generation {
+                    c.programmed = None;
+                    self.irq_arrives(cpu, Irq::Tick);
+                }
+            }
+            Event::Irq { cpu, irq } => self.irq_arrives(cpu, irq),
+            Event::Wake { task, from } => self.wake_task(task, from),
+            Event::Complete { task, from, gp_seq } => self.release(task, from, gp_seq),
+        }
+        true
+    }
+}

@@ -1,0 +1,125 @@
+//! Tasks: what each kind does next, and its state.
+
+use crate::tree::waiters::Waiter;
+
+/// Index of a task.
+pub(super) type TaskId = u32;
+
+/// A timer on the wheel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimerId {
+    /// Timeout of the grace-period kthread's sleep.
+    GpTimeout,
+}
+
+/// Scheduling class, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SchedClass {
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_OTHER.
+    Other,
+}
+
+/// What a running task's time counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunMode {
+    /// User mode.
+    User,
+    /// Preemptible kernel code.
+    Kernel,
+    /// Kernel code with preemption disabled: a read-side section.
+    Section,
+}
+
+/// Where a `synchronize_rcu()` caller is in its loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SyncPhase {
+    /// Before a call (first, or after gap, think time or due time).
+    Call,
+    /// In the call, about to block or to return.
+    InCall,
+    /// All done.
+    Done,
+}
+
+/// One `synchronize_rcu()` caller.
+#[derive(Debug)]
+pub(super) struct SyncCaller {
+    pub waiter: Waiter,
+    pub phase: SyncPhase,
+    /// Task number in the samples.
+    pub number: u32,
+    /// Which sync-flood part.
+    pub part: u32,
+    pub calls_left: u64,
+    /// When the first call is due.
+    pub first_due: u64,
+    pub calls_made: u64,
+    pub start_ns: u64,
+    pub start_cpu: u32,
+    /// The grace period that released the call, once it did.
+    pub released_by: Option<u64>,
+    pub callback: u64,
+}
+
+/// Where a CPU load is in its cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LoadCaller {
+    /// Which cpu-load part.
+    pub part: u32,
+    /// End of the current busy stretch.
+    pub stretch_until: u64,
+    /// The section to open next, or open now.
+    pub in_section: bool,
+    pub section: u64,
+    /// Its duration is over.
+    pub done: bool,
+}
+
+/// What a task does.
+#[derive(Debug)]
+pub(super) enum Program {
+    GpKthread,
+    Sync(Box<SyncCaller>),
+    Load(LoadCaller),
+    /// The `sync_wq` worker.
+    Worker,
+    /// Background noise of one CPU; its bursts are set from outside.
+    Noise,
+    Ksoftirqd,
+}
+
+/// Scheduler state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TaskState {
+    Running,
+    Queued,
+    Blocked,
+}
+
+/// One task.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub program: Program,
+    pub state: TaskState,
+    pub class: SchedClass,
+    /// May not leave its CPU.
+    pub pinned: bool,
+    /// Where it runs, or last ran.
+    pub cpu: u32,
+    /// Rest of the current burst, ns; `u64::MAX`: endless.
+    pub burst: u64,
+    pub mode: RunMode,
+    /// Woken while not asleep: the next block returns at once.
+    pub wake_pending: bool,
+}
+
+/// What a task wants when its burst is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Run this long in this mode, then ask again.
+    Burst(u64, RunMode),
+    /// Sleep until woken.
+    Block,
+}
