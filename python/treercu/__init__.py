@@ -1,0 +1,80 @@
+"""The Linux kernel's Tree RCU as an engine: grace-period latency studies in virtual time.
+
+    import treercu as rcu
+
+    cfg = rcu.Config(kernel="6.18", nr_cpus=32, hz=1000)
+    run = rcu.simulate(cfg, rcu.SyncFlood(tasks=1, calls=100), seed=1)
+    run.latency_ns, run.grace_periods, run.summary()
+
+`Config` holds every tunable, a workload says what to run, `Machine` describes the hardware and
+scheduler around it, and a `Run` comes back as numpy columns.
+"""
+
+from __future__ import annotations
+
+from . import errors
+from ._core import (
+    RESOLUTIONS,
+    CancelToken,
+    Config,
+    CpuLoad,
+    Machine,
+    Mix,
+    Run,
+    SyncFlood,
+    __version__,
+    build_info,
+    last_run,
+    simulate,
+    simulate_many,
+    tunables,
+)
+from .columns import Columns
+from .errors import (
+    ConfigError,
+    ConfigWarning,
+    EngineError,
+    Interrupted,
+    MemoryLimitError,
+    RcuError,
+    StallError,
+)
+from .reproduce import reproduce
+
+__all__ = [
+    "RESOLUTIONS",
+    "CancelToken",
+    "Columns",
+    "Config",
+    "ConfigError",
+    "ConfigWarning",
+    "CpuLoad",
+    "EngineError",
+    "Interrupted",
+    "Machine",
+    "MemoryLimitError",
+    "Mix",
+    "RcuError",
+    "Run",
+    "StallError",
+    "SyncFlood",
+    "__version__",
+    "build_info",
+    "errors",
+    "last_run",
+    "reproduce",
+    "simulate",
+    "simulate_many",
+    "tunables",
+]
+
+if build_info()["debug"]:
+    import warnings
+
+    warnings.warn(
+        "this is a debug build of treercu: results are the same, times are not; "
+        "install with 'pip install .' or 'maturin develop --release'",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    del warnings

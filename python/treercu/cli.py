@@ -1,0 +1,412 @@
+"""The command `treercu`.
+
+Scripts rely on its contract: with `--json` exactly one JSON object on stdout and nothing else there;
+exit code 0 done and holding, 1 a check failed, 2 bad input (one line on stderr), 130 interrupted (what
+was measured so far is still printed).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from . import __version__
+from ._core import (
+    Config,
+    CpuLoad,
+    Machine,
+    Mix,
+    Run,
+    SyncFlood,
+    simulate,
+    simulate_many,
+    tunables,
+)
+from .errors import ConfigError, ConfigWarning, Interrupted, MemoryLimitError, RcuError
+from .reproduce import EXPERIMENTS, Experiment, reproduce
+
+__all__ = ["main"]
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+_WORKLOADS: dict[str, Any] = {"sync-flood": SyncFlood, "cpu-load": CpuLoad}
+
+
+class _BadInput(Exception):
+    """Bad input that no engine error describes; the text is one line."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _BadInput(message)
+
+
+def _fields(name: str) -> list[str]:
+    return [field for field in _WORKLOADS[name]().to_dict() if field != "type"]
+
+
+class _Workload(argparse.Action):
+    """`--workload NAME` begins a workload; its flags follow."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if values not in _WORKLOADS:
+            allowed = f"{', '.join(_WORKLOADS)} (repeat --workload for several at once)"
+            raise _BadInput(f"workload={_cut(values)}: no such workload; allowed: {allowed}")
+        namespace.workloads = [*(namespace.workloads or []), (values, {})]
+
+
+class _WorkloadField(argparse.Action):
+    """A field of the workload that was named last."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if not namespace.workloads:
+            raise _BadInput(
+                f"{self.dest}={_cut(values)}: belongs to no workload; "
+                f"allowed: after --workload {' or '.join(_WORKLOADS)}"
+            )
+        name, fields = namespace.workloads[-1]
+        if self.dest not in _fields(name):
+            flags = ", ".join("--" + field.replace("_", "-") for field in _fields(name))
+            raise _BadInput(f"{self.dest}={_cut(values)}: no field of {name}; allowed: {flags}")
+        fields[self.dest] = values
+
+
+def _cut(text: str) -> str:
+    shown = repr(text)[1:-1]
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _number(text: str) -> int | float | str:
+    """A number if it reads as one; else the text, which the engine then refuses by name."""
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _cpu_list(text: str) -> str | list[int]:
+    """`all`, `5`, `0,2,8-11`."""
+    if text == "all":
+        return text
+    cpus: list[int] = []
+    for word in text.split(","):
+        # Six digits are more CPUs than any machine has.
+        match = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", word)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            allowed = "all, or a list such as 0,2,8-11"
+            raise _BadInput(f"cpus={_cut(text)}: not a list of CPUs; allowed: {allowed}")
+        cpus.extend(range(first, last + 1))
+    return cpus
+
+
+def _build_workload(given: list[tuple[str, dict[str, str]]] | None) -> SyncFlood | CpuLoad | Mix:
+    parts = []
+    for name, texts in given or [("sync-flood", {})]:
+        fields: dict[str, Any] = {}
+        for field, text in texts.items():
+            if field == "cpus":
+                fields[field] = _cpu_list(text)
+            else:
+                fields[field] = text if field == "mode" else _number(text)
+        parts.append(_WORKLOADS[name](**fields))
+    return parts[0] if len(parts) == 1 else Mix(parts)
+
+
+def _split_settings(settings: Sequence[str] | None) -> tuple[dict[str, str], dict[str, Any]]:
+    """`--set NAME=VALUE` into tunables and machine fields."""
+    machine_fields = Machine().to_dict()
+    config: dict[str, str] = {}
+    machine: dict[str, Any] = {}
+    for setting in settings or ():
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise _BadInput(f"set={_cut(setting)}: not a setting; allowed: NAME=VALUE (see treercu tunables)")
+        if name in machine_fields:
+            machine[name] = value if isinstance(machine_fields[name], str) else _number(value)
+        else:
+            config[name] = value
+    return config, machine
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="treercu",
+        description="The Linux kernel's Tree RCU in virtual time: grace-period latency studies.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"treercu {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = commands.add_parser(
+            name, help=text, description=text, allow_abbrev=False
+        )
+        added.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+        return added
+
+    sim = command("simulate", "Run a workload in virtual time and print its latencies.")
+    _add_set(sim)
+    sim.add_argument("--seed", default="1", metavar="N", help="0 to 2**64-1 (default 1)")
+    sim.add_argument("--replicas", default="1", metavar="N", help="runs, with seeds N, N+1, ... (default 1)")
+    sim.add_argument("--threads", default="0", metavar="N", help="threads for replicas, 0: one per core")
+    sim.add_argument("--memory-limit-mb", default="4096", metavar="N", help="refuse a run that needs more")
+    _add_quiet(sim)
+    sim.add_argument(
+        "--workload",
+        action=_Workload,
+        dest="workloads",
+        metavar="NAME",
+        help=f"{' or '.join(_WORKLOADS)}; the flags that follow belong to it; may be repeated",
+    )
+    group = sim.add_argument_group("fields of a workload, after its --workload")
+    owners: dict[str, list[str]] = {}
+    for name in _WORKLOADS:
+        for field in _fields(name):
+            owners.setdefault(field, []).append(name)
+    for field, names in owners.items():
+        flag = "--" + field.replace("_", "-")
+        group.add_argument(
+            flag,
+            action=_WorkloadField,
+            dest=field,
+            default=argparse.SUPPRESS,
+            metavar="VALUE",
+            help=f"of {', '.join(names)}",
+        )
+
+    rep = command("reproduce", "Put a published measurement beside what the mechanism gives.")
+    rep.add_argument("name", metavar="NAME", help=f"{', '.join(EXPERIMENTS)}, or all")
+    rep.add_argument("--seed", default="1", metavar="N", help="seed of the first run (default 1)")
+    rep.add_argument("--threads", default="0", metavar="N", help="0: one per core")
+    _add_quiet(rep)
+
+    tun = command("tunables", "List every tunable with its default.")
+    tun.add_argument("--kernel", metavar="VERSION", help="show this kernel's defaults")
+    _add_set(tun)
+    return parser
+
+
+def _add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        dest="settings",
+        metavar="NAME=VALUE",
+        help="set kernel, a tunable or a machine field; may be repeated",
+    )
+
+
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    settings, fields = _split_settings(args.settings)
+    config, machine = Config(**settings), Machine(**fields)
+    workload = _build_workload(args.workloads)
+    seed, replicas = _number(args.seed), _number(args.replicas)
+    common: dict[str, Any] = {
+        "seed": seed,
+        "machine": machine,
+        "progress": False if args.quiet else None,
+        "memory_limit_mb": _number(args.memory_limit_mb),
+    }
+    began = time.perf_counter()
+    code = DONE
+    try:
+        if replicas == 1:
+            runs = [simulate(config, workload, **common)]
+        else:
+            many: Any = simulate_many
+            runs = many(config, workload, replicas=replicas, threads=_number(args.threads), **common)
+    except Interrupted as interrupted:
+        runs, code = list(interrupted.runs), INTERRUPTED
+    result = _pooled(runs, time.perf_counter() - began)
+    result["seed"] = seed
+    result["config"] = config.effective
+    result["machine"] = machine.to_dict()
+    result["workload"] = workload.to_dict()
+    result["interrupted"] = code == INTERRUPTED or any(run.interrupted for run in runs)
+    if args.json:
+        _print_json(result)
+    else:
+        _print_simulated(result)
+    return code
+
+
+def _latency_figures(latencies: Any) -> dict[str, Any]:
+    """The same figures by the same rules as `Run.summary`, over several runs together."""
+    ordered = sorted(latencies)
+    n = len(ordered)
+
+    def rank(q: float) -> int | None:
+        if n == 0 or (n > 1 and min(q, 1 - q) * n < 1 - 1e-9):
+            return None
+        return int(ordered[max(math.ceil(q * n - 1e-9), 1) - 1])
+
+    return {
+        "calls": n,
+        "mean_ns": math.fsum(ordered) / n if n else None,
+        "p50_ns": rank(0.5),
+        "p99_ns": rank(0.99),
+        "max_ns": int(ordered[-1]) if n else None,
+    }
+
+
+def _one(run: Run) -> dict[str, Any]:
+    summary = run.summary()
+    return {
+        **{key: summary[key] for key in ("calls", "mean_ns", "p50_ns", "p99_ns", "max_ns")},
+        "virtual_s": run.virtual_s,
+        "wall_s": run.wall_s,
+        "cpu_s": run.cpu_s,
+        "events": run.events,
+        "digest": run.digest,
+    }
+
+
+def _pooled(runs: list[Run], wall_s: float) -> dict[str, Any]:
+    """One run as it is; several with their calls together, and each one under `replicas`."""
+    if len(runs) == 1:
+        return _one(runs[0])
+    import hashlib
+
+    import numpy as np
+
+    latencies = np.concatenate([run.latency_ns for run in runs]).tolist() if runs else []
+    digests = " ".join(run.digest for run in runs)
+    return {
+        **_latency_figures(latencies),
+        "virtual_s": math.fsum(run.virtual_s for run in runs),
+        "wall_s": wall_s,
+        "cpu_s": math.fsum(run.cpu_s for run in runs),
+        "events": sum(run.events for run in runs),
+        "digest": hashlib.sha256(digests.encode()).hexdigest()[:32],
+        "replicas": [{"seed": run.seed, **_one(run)} for run in runs],
+    }
+
+
+def _print_simulated(result: dict[str, Any]) -> None:
+    def ms(value: float | None) -> str:
+        return "-" if value is None else f"{value / 1e6:.3f} ms"
+
+    config = result["config"]
+    replicas = len(result.get("replicas", [0]))
+    lines = [
+        f"kernel {config['kernel']}, {config['nr_cpus']} CPUs, HZ={config['hz']}, seed {result['seed']}"
+        + (f", {replicas} replicas" if replicas != 1 else ""),
+        f"calls {result['calls']}  mean {ms(result['mean_ns'])}  p50 {ms(result['p50_ns'])}  "
+        f"p99 {ms(result['p99_ns'])}  max {ms(result['max_ns'])}",
+        f"virtual {result['virtual_s']:.3f} s in {result['wall_s']:.3f} s, {result['events']} events, "
+        f"digest {result['digest']}",
+    ]
+    if result["interrupted"]:
+        lines.append("interrupted: these are the calls completed so far")
+    print("\n".join(lines))
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    names = list(EXPERIMENTS) if args.name == "all" else [args.name]
+    if args.name != "all" and args.name not in EXPERIMENTS:
+        raise _BadInput(f"name={_cut(args.name)}: no such experiment; allowed: {', '.join(EXPERIMENTS)}, all")
+    seed: Any = _number(args.seed)
+    threads: Any = _number(args.threads)
+    progress = False if args.quiet else None
+    began = time.perf_counter()
+    done: list[Experiment] = []
+    interrupted = False
+    for name in names:
+        try:
+            done.append(reproduce(name, seed=seed, threads=threads, progress=progress))
+        except Interrupted as stop:
+            interrupted = True
+            if stop.experiment is not None:
+                done.append(stop.experiment)
+            break
+    if args.json:
+        if args.name == "all":
+            result: dict[str, Any] = {
+                "experiments": [experiment.to_dict() for experiment in done],
+                "wall_s": time.perf_counter() - began,
+            }
+        else:
+            result = done[0].to_dict() if done else {"name": args.name, "holds": False, "seed": seed}
+        if interrupted:
+            result["interrupted"] = True
+        _print_json(result)
+    else:
+        print("\n\n".join(experiment.table() for experiment in done))
+    if interrupted:
+        return INTERRUPTED
+    return DONE if all(experiment.holds for experiment in done) else FAILED
+
+
+def _tunables(args: argparse.Namespace) -> int:
+    settings, fields = _split_settings(args.settings)
+    Machine(**fields)
+    if args.kernel is not None:
+        settings["kernel"] = args.kernel
+    table = tunables(Config(**settings))
+    if args.json:
+        _print_json({"tunables": table})
+        return DONE
+    for row in table:
+        unit = f" {row['unit']}" if row["unit"] else ""
+        print(f"{row['python_name']} = {row['default']}{unit}   [{row['name']}; {row['range']}]")
+        print(f"    {row['effect']}")
+    return DONE
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, allow_nan=False))
+
+
+def _say(kind: str, text: object) -> None:
+    """One line on stderr."""
+    line = " ".join(str(text).split())
+    print(f"treercu: {kind}: {line}", file=sys.stderr)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    json_wanted = "--json" in (sys.argv[1:] if argv is None else argv)
+    try:
+        args = _parser().parse_args(argv)
+        commands = {"simulate": _simulate, "reproduce": _reproduce, "tunables": _tunables}
+        return commands[args.command](args)
+    except (_BadInput, ConfigError, MemoryLimitError) as err:
+        _say("error", err)
+        return BAD_INPUT
+    except RcuError as err:
+        _say("failed", err)
+        return FAILED
+    except KeyboardInterrupt:
+        # Nothing was measured yet.
+        if json_wanted:
+            _print_json({"interrupted": True})
+        return INTERRUPTED
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", ConfigWarning)
+            warnings.showwarning = lambda message, *_, **__: _say("warning", message)
+            code = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has had enough; keep the interpreter's last flush quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return code

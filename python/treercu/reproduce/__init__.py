@@ -1,0 +1,39 @@
+"""Published measurements beside what the mechanism gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+from . import early_qs
+from ._experiment import Assumption, Experiment, Figures, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._core import CancelToken
+
+__all__ = ["EXPERIMENTS", "Assumption", "Experiment", "Figures", "Row", "reproduce"]
+
+#: Every experiment by name.
+EXPERIMENTS = {"early-qs": early_qs.run}
+
+
+def reproduce(
+    name: str,
+    *,
+    seed: int = 1,
+    threads: int = 0,
+    progress: bool | Callable[[int, int], object] | None = None,
+    cancel: CancelToken | None = None,
+) -> Experiment:
+    """Runs one experiment; the result prints as a table.
+
+    `seed` is the first replica's seed; `threads` (0: one per core) does not change the result.
+    """
+    if name not in EXPERIMENTS:
+        allowed = ", ".join(EXPERIMENTS)
+        err = ConfigError(f"name={str(name)[:60]!r}: no such experiment; allowed: {allowed}")
+        err.parameter, err.value, err.reason, err.allowed = "name", str(name), "no such experiment", allowed
+        raise err
+    return EXPERIMENTS[name](seed=seed, threads=threads, progress=progress, cancel=cancel)
