@@ -1,4 +1,53 @@
-//! treercu: the Linux kernel's Tree RCU as an engine.
+//! The Linux kernel's Tree RCU as an engine, and a small kernel in virtual time around it.
+//!
+//! RCU (read-copy update) lets readers run without locks: whoever wants to free what readers may
+//! still see waits for a *grace period*, in which every CPU passes a *quiescent state*. Tree RCU is
+//! the Linux kernel's implementation for many CPUs. This crate holds that algorithm as plain state
+//! machines ([`tree`]) that never block, read no clock and start no thread, and a deterministic
+//! discrete-event machine ([`sim`]) that drives them: CPUs with run queues, ticks, softirqs, timers,
+//! interrupts and idle states. Latencies come out of the mechanism; nothing is fitted.
+//!
+//! # Example
+//!
+//! One task calls `synchronize_rcu()` on an idle machine of 32 CPUs, HZ=1000, on a kernel whose
+//! callers wait by callback. Without the early report the kthread's own CPU holds each grace period
+//! up for a second wait: 1 tick to the request, twice 3 + 1 ticks, 1 tick to notice the end.
+//!
+//! ```
+//! use treercu::config::Config;
+//! use treercu::sim::{Control, Machine, RunOptions, simulate};
+//! use treercu::workload::SyncFlood;
+//!
+//! let config = Config::new()
+//!     .with("kernel", "6.18")?
+//!     .with("nr_cpus", 32)?
+//!     .with("hz", 1000)?;
+//! let machine = Machine { noise: 0.0, gp_kthread_cpu: 0, ..Machine::default() };
+//! let flood = SyncFlood { calls: 100, placement: treercu::workload::Placement::Cpu(1), ..Default::default() };
+//! let median_ms = |early: bool| -> treercu::error::Result<f64> {
+//!     let config = config.with("early_qs", early)?;
+//!     let run = simulate(&config, &machine, &flood.clone().into(), 1, &RunOptions::default(), &Control::default())?;
+//!     Ok(run.quantile(0.5)? as f64 / 1e6)
+//! };
+//! assert_eq!(median_ms(false)?.round(), 10.0);
+//! assert_eq!(median_ms(true)?.round(), 6.0);
+//! # Ok::<(), treercu::error::Error>(())
+//! ```
+//!
+//! # The house
+//!
+//! Arrows of use point one way: `sync`, [`config`], [`workload`], [`stats`] ← [`tree`] ← [`sim`] ← `python`.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`config`] | every tunable under its kernel name: defaults by formula and by era, limits, errors |
+//! | [`workload`] | what to run, as plain data |
+//! | [`stats`] | what a run leaves: columns of samples, a record per grace period, counters |
+//! | `sync` | the one place that names atomics, fences and locks |
+//! | [`tree`] | the Tree RCU algorithm, one mechanism a file, and the seam to its surroundings |
+//! | [`sim`] | the world of virtual time: machine, CPUs, scheduler, ticks, timers, workload programs |
+//! | `python` | the extension module `treercu._core` (feature `python`) |
+//! | [`error`] | the one error type |
 #![warn(missing_docs)]
 
 pub mod config;
