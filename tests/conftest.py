@@ -44,7 +44,7 @@ def run(config: rcu.Config, flood: rcu.SyncFlood) -> rcu.Run:
 @pytest.fixture(scope="session")
 def endless() -> rcu.SyncFlood:
     """Much longer than any test waits: cancel it."""
-    return rcu.SyncFlood(tasks=64, calls=1_000_000)
+    return rcu.SyncFlood(tasks=8, calls=1_000_000)
 
 
 @pytest.fixture

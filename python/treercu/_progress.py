@@ -13,10 +13,10 @@ _DELAY_S = 1.0
 
 
 class _Bar:
-    def __init__(self, delay: float) -> None:
+    def __init__(self, *, delay: float, leave: bool) -> None:
         from tqdm import tqdm
 
-        self._bar: Any = tqdm(total=None, delay=delay, file=sys.stderr, unit="", unit_scale=True, leave=False)
+        self._bar: Any = tqdm(total=None, delay=delay, file=sys.stderr, unit="", unit_scale=True, leave=leave)
 
     def update(self, done: int, total: int) -> None:
         bar = self._bar
@@ -45,9 +45,9 @@ def reporter(progress: object) -> _Bar | _Call | None:
             terminal = sys.stderr is not None and sys.stderr.isatty()
         except ValueError:  # closed
             terminal = False
-        return _Bar(_DELAY_S) if terminal else None
+        return _Bar(delay=_DELAY_S, leave=False) if terminal else None
     if progress is True:
-        return _Bar(0.0)
+        return _Bar(delay=0.0, leave=True)
     if progress is False:
         return None
     if callable(progress):

@@ -28,6 +28,13 @@ SETTINGS = {"baseline": False, "early_report": True}
 #: The median of run means has to come this near to the published one, as a share of it.
 TOLERANCE = 0.02
 _MS = 1e6
+_WORDS = {
+    "tick": "a tick",
+    "context_switch": "a context switch",
+    "idle_scan": "a scan that found it idle",
+    "early_report": "the early report",
+    "nobody": "nobody (no CPU had to report)",
+}
 
 
 def run(
@@ -140,11 +147,13 @@ def _mechanism(runs: dict[str, list[Run]]) -> list[str]:
             f"{np.mean(scans == n):.1%} with {n} scan{'s' if n != 1 else ''}" for n in np.unique(scans)
         )
         by_answer = ", ".join(
-            f"{RESOLUTIONS[code].replace('_', ' ')} {np.mean(resolved == code):.1%}"
+            f"{_WORDS.get(RESOLUTIONS[code], RESOLUTIONS[code])} in {np.mean(resolved == code):.1%}"
             for code in np.unique(resolved)
         )
+        own = np.mean(_together(some, "holdout_cpu") == _together(some, "kthread_cpu"))
         lines.append(f"{setting}: {scans.size} grace periods, {by_scans}")
-        lines.append(f"{'':{len(setting)}}  last hold-out CPU resolved by: {by_answer}")
+        lines.append(f"  the last hold-out was the grace-period kthread's own CPU in {own:.1%}")
+        lines.append(f"  the last hold-out was resolved by {by_answer}")
     return lines
 
 

@@ -1,0 +1,269 @@
+"""The command-line contract: one JSON object on stdout, exit codes, one line of complaint."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import treercu as rcu
+from conftest import COMMAND, Command, clean_env
+from treercu import cli
+
+PUBLISHED_RUN = [
+    "simulate", "--set", "kernel=6.18", "--set", "nr_cpus=32", "--set", "hz=1000",
+    "--workload", "sync-flood", "--tasks", "1", "--calls", "100", "--seed", "1",
+]  # fmt: skip
+SIMULATE_KEYS = [
+    "calls", "mean_ns", "p50_ns", "p99_ns", "max_ns", "virtual_s", "wall_s", "cpu_s", "events", "digest",
+    "seed", "config", "machine", "workload", "interrupted",
+]  # fmt: skip
+
+
+def here(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Runs the command in this process, which is faster than another one."""
+    code = cli.main(words)
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+def one_object(out: str) -> dict[str, Any]:
+    value = json.loads(out)  # fails on anything after the object
+    assert isinstance(value, dict)
+    assert out.count("\n") == 1
+    return value
+
+
+def test_simulate_json(treercu: Command, run: rcu.Run) -> None:
+    done = treercu(*PUBLISHED_RUN, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    result = one_object(done.stdout)
+    assert list(result) == SIMULATE_KEYS
+    assert result["digest"] == run.digest
+    assert result["calls"] == 100
+    assert result["p50_ns"] == run.quantile(0.5)
+    assert result["seed"] == 1
+    assert result["config"] == run.config.effective
+    assert result["machine"] == run.machine.to_dict()
+    assert result["workload"] == run.workload.to_dict()
+    assert result["interrupted"] is False
+    again = one_object(treercu(*PUBLISHED_RUN, "--json").stdout)
+    for key in SIMULATE_KEYS:
+        assert key in ("wall_s", "cpu_s") or again[key] == result[key]
+
+
+def test_the_json_is_enough_to_run_it_again(capfd: pytest.CaptureFixture[str]) -> None:
+    words = "--set hz=1000 --set noise=2.5 --workload sync-flood --calls 7 --tasks 3".split()
+    result = one_object(here(capfd, "simulate", *words, "--json")[1])
+    workload = dict(result["workload"])
+    assert workload.pop("type") == "sync-flood"
+    run = rcu.simulate(
+        rcu.Config(hz=1000),
+        rcu.SyncFlood(**workload),
+        machine=rcu.Machine(**result["machine"]),
+        seed=result["seed"],
+    )
+    assert run.digest == result["digest"]
+
+
+def test_replicas_and_threads(capfd: pytest.CaptureFixture[str]) -> None:
+    results = []
+    for threads in "1", "2":
+        code, out, err = here(
+            capfd, *PUBLISHED_RUN, "--replicas", "3", "--threads", threads, "--seed", "9", "--json"
+        )
+        assert (code, err) == (0, "")
+        results.append(one_object(out))
+    first, second = results
+    assert first["digest"] == second["digest"]
+    assert list(first) == [*SIMULATE_KEYS[:10], "replicas", *SIMULATE_KEYS[10:]]
+    assert [replica["seed"] for replica in first["replicas"]] == [9, 10, 11]
+    assert first["seed"] == 9
+    assert first["calls"] == 300
+    config = rcu.Config(kernel="6.18", nr_cpus=32, hz=1000)
+    alone = rcu.simulate(config, rcu.SyncFlood(), seed=10)
+    assert first["replicas"][1]["digest"] == alone.digest
+    assert first["replicas"][1]["p99_ns"] == alone.quantile(0.99)
+    runs = rcu.simulate_many(config, rcu.SyncFlood(), replicas=3, seed=9)
+    latencies = sorted(value for run in runs for value in run.latency_ns.tolist())
+    assert first["p50_ns"] == latencies[149]
+    assert first["p99_ns"] == latencies[296]
+    assert first["mean_ns"] == pytest.approx(sum(latencies) / 300)
+
+
+def test_several_workloads(capfd: pytest.CaptureFixture[str]) -> None:
+    words = (
+        "--workload sync-flood --tasks 1 --calls 20 --workload cpu-load --cpus 5,7-9 --mode kernel".split()
+    )
+    result = one_object(here(capfd, "simulate", "--set", "nr_cpus=16", *words, "--json")[1])
+    assert result["workload"] == {
+        "type": "mix",
+        "parts": [
+            rcu.SyncFlood(calls=20).to_dict(),
+            rcu.CpuLoad(cpus=[5, 7, 8, 9], mode="kernel").to_dict(),
+        ],
+    }
+
+
+def test_every_field_of_every_workload_is_a_flag() -> None:
+    flags = cli._parser().format_help()
+    assert "simulate" in flags
+    for name, words in {
+        "sync-flood": "--tasks 2 --calls 3 --duration-ms 1.5 --placement 1 --think-us 5 --start-skew-us 2",
+        "cpu-load": "--cpus all --mode kernel --run-us 9 --pause-us 3 --section-us 4 --gap-us 5 --duration-ms 9",
+    }.items():
+        args = cli._parser().parse_args(["simulate", "--workload", name, *words.split()])
+        fields = args.workloads[0][1]
+        assert set(fields) | {"interval_us"} >= set(cli._fields(name))
+        workload = cli._build_workload(args.workloads).to_dict()
+        assert workload["type"] == name
+        for field, text in fields.items():
+            assert str(workload[field]) == text
+
+
+def test_text_output(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = here(capfd, *PUBLISHED_RUN)
+    assert (code, err) == (0, "")
+    assert "HZ=1000, seed 1" in out
+    assert "p50 9.995 ms" in out
+
+
+def test_warnings_go_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = here(capfd, *PUBLISHED_RUN, "--set", "jiffies_till_first_fqs=5000", "--json")
+    assert code == 0
+    assert one_object(out)["config"]["jiffies_till_first_fqs"] == 1000
+    assert err.count("\n") == 1
+    assert err.startswith("treercu: warning: jiffies_till_first_fqs=5000: 1000 ")
+
+
+BAD = {
+    "": "COMMAND",
+    "nonsense": "COMMAND",
+    "--nonsense": "COMMAND",
+    "simulate --nonsense": "--nonsense",
+    "simulate --set nr_cpus": "set=nr_cpus: ",
+    "simulate --set =4": "set==4: ",
+    "simulate --set nr_cpus=0": "nr_cpus=0: ",
+    "simulate --set nr_cpus=1000000000": "nr_cpus=1000000000: ",
+    "simulate --set nr_cpu=4": "nr_cpu=4: ",
+    "simulate --set nr_cpus=": "nr_cpus=",
+    "simulate --set rcutree.rcu_fanout_leaf=1000": "rcutree.rcu_fanout_leaf=1000: ",
+    "simulate --set jiffies_till_first_fqs=-1": "jiffies_till_first_fqs=-1: ",
+    "simulate --set jiffies_till_first_fqs=nan": "jiffies_till_first_fqs=nan: ",
+    "simulate --set early_qs=maybe": "early_qs=maybe: ",
+    "simulate --set kernel=5.4": "kernel=5.4: ",
+    "simulate --set noise=-1": "noise=-1: ",
+    "simulate --set noise=nan": "noise=nan: ",
+    "simulate --set noise=loud": "noise='loud': ",
+    "simulate --set timer_migration=push": "timer_migration='push': ",
+    "simulate --set gp_kthread_cpu=99": "gp_kthread_cpu=99: ",
+    "simulate --workload flood": "workload=flood: ",
+    "simulate --tasks 4": "tasks=4: ",
+    "simulate --workload sync-flood --cpus 4": "cpus=4: ",
+    "simulate --workload sync-flood --tasks 0": "tasks=0: ",
+    "simulate --workload sync-flood --tasks many": "tasks='many': ",
+    "simulate --workload sync-flood --tasks 1e99": "tasks=1e+99: ",
+    "simulate --workload sync-flood --calls 1.5": "calls=1.5: ",
+    "simulate --workload sync-flood --duration-ms -1": "duration_ms=-1: ",
+    "simulate --workload sync-flood --duration-ms nan": "duration_ms=nan: ",
+    "simulate --workload sync-flood --placement 99": "placement=99: ",
+    "simulate --workload cpu-load": "duration_ms=0: ",
+    "simulate --workload cpu-load --cpus 3-1": "cpus=3-1: ",
+    "simulate --workload cpu-load --cpus 1,,2": "cpus=1,,2: ",
+    "simulate --workload cpu-load --mode idle": "mode='idle': ",
+    "simulate --seed -1": "seed=-1: ",
+    "simulate --seed 18446744073709551616": "seed=18446744073709551616: ",
+    "simulate --seed one": "seed='one': ",
+    "simulate --replicas 0": "replicas=0: ",
+    "simulate --replicas 2 --threads -1": "threads=-1: ",
+    "simulate --memory-limit-mb 0": "memory_limit_mb=0: ",
+    "simulate --workload sync-flood --tasks 1000000 --calls 1000000": "memory_limit_mb=4096: ",
+    "reproduce": "NAME",
+    "reproduce nothing": "name=nothing: ",
+    "reproduce early-qs --seed x": "seed='x': ",
+    "tunables --kernel 1.0": "kernel=1.0: ",
+    "tunables --set nr_cpus=0": "nr_cpus=0: ",
+}
+
+
+@pytest.mark.parametrize("words", list(BAD))
+def test_bad_input_is_one_line_and_exit_code_2(capfd: pytest.CaptureFixture[str], words: str) -> None:
+    code, out, err = here(capfd, *words.split(), *(["--json"] if words else []))
+    assert (code, out) == (2, "")
+    assert err.startswith("treercu: error: ")
+    assert BAD[words] in err
+    assert err.count("\n") == 1
+    if ": " in BAD[words]:
+        assert "; allowed: " in err
+
+
+def test_bad_input_from_outside(treercu: Command) -> None:
+    done = treercu("simulate", "--set", "nr_cpus=0\nTraceback", "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_stall_is_a_failure_not_bad_input(capfd: pytest.CaptureFixture[str]) -> None:
+    # One section that lasts for hours: no grace period can end.
+    load = "--workload cpu-load --cpus 1 --mode kernel --section-us 90000000000".split()
+    words = ["--workload", "sync-flood", *load]
+    code, out, err = here(capfd, "simulate", *words, "--json")
+    assert (code, out) == (1, "")
+    assert err.startswith("treercu: failed: ")
+    assert err.count("\n") == 1
+
+
+def test_tunables(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = here(capfd, "tunables", "--json")
+    assert (code, err) == (0, "")
+    rows = one_object(out)["tunables"]
+    assert rows == rcu.tunables()
+    assert {"rcutree.jiffies_till_first_fqs", "CONFIG_HZ", "patch.early_qs"} <= {row["name"] for row in rows}
+    old = one_object(here(capfd, "tunables", "--kernel", "6.18", "--json")[1])["tunables"]
+    assert _default(rows, "early_qs") is True
+    assert _default(old, "early_qs") is False
+    large = one_object(here(capfd, "tunables", "--set", "nr_cpus=2048", "--json")[1])["tunables"]
+    assert _default(large, "jiffies_till_first_fqs") == 9
+    code, out, err = here(capfd, "tunables", "--kernel", "6.12")
+    assert (code, err) == (0, "")
+    assert "jiffies_till_first_fqs = 1 jiffies" in out
+
+
+def _default(rows: list[dict[str, Any]], name: str) -> Any:
+    return next(row["default"] for row in rows if row["python_name"] == name)
+
+
+def test_help_and_version(treercu: Command) -> None:
+    done = treercu("--version")
+    assert (done.returncode, done.stdout) == (0, f"treercu {rcu.__version__}\n")
+    for words in ("--help", "simulate --help", "reproduce --help", "tunables --help"):
+        done = treercu(*words.split())
+        assert done.returncode == 0
+        assert done.stdout.startswith("usage: treercu")
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "tunables", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_env()
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(60) == 1
+
+
+def test_the_script_is_installed(tmp_path: Path) -> None:
+    import sysconfig
+
+    script = Path(sysconfig.get_path("scripts")) / "treercu"
+    if not script.exists():
+        pytest.skip("not installed as a script here")
+    done = subprocess.run(
+        [script, "--version"], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
+    )
+    assert done.stdout == f"treercu {rcu.__version__}\n"
