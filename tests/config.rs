@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use treercu::config::{
-    Class, Config, DEFAULT_ERA, ERAS, Era, Kind, MAX_CPUS, Preempt, Spec, Type, Value, catalogue, lookup,
-    nearest_name, table_for,
+    Class, Config, DEFAULT_ERA, ERAS, Era, Kind, Latch, MAX_CPUS, Preempt, Spec, Type, Value, catalogue,
+    lookup, nearest_name, table_for,
 };
 use treercu::error::Error;
 use treercu::sim::Machine;
@@ -98,6 +98,19 @@ fn plain_defaults() {
     );
     assert_eq!((t.wake_from_gp, t.early_qs), (true, true));
     assert_eq!(
+        (t.sr_normal_latch, t.sr_normal_latch_threshold),
+        (Latch::Merged, 64)
+    );
+    assert_eq!(
+        (
+            t.gp_preinit_delay,
+            t.gp_init_delay,
+            t.gp_cleanup_delay,
+            t.gpwrap_lag
+        ),
+        (0, 0, 0, 0)
+    );
+    assert_eq!(
         (t.blimit, t.qhimark, t.qlowmark, t.qovld),
         (10, 10_000, 100, 20_000)
     );
@@ -157,15 +170,15 @@ fn the_tick_stops_unless_told_otherwise() {
 
 #[test]
 fn era_defaults() {
-    // kernel, rcu_normal_wake_from_gp, direct wake at 16 and at 17 CPUs, early report, timers pulled
+    // kernel, rcu_normal_wake_from_gp, direct wake at 16 and at 17 CPUs, early report, timers pulled, latch
     let rows = [
-        ("6.8", 0, false, false, false, false),
-        ("6.12", 0, false, false, false, true),
-        ("6.18", -1, true, false, false, true),
-        ("7.2", 1, true, true, true, true),
+        ("6.8", 0, false, false, false, false, Latch::Off),
+        ("6.12", 0, false, false, false, true, Latch::Off),
+        ("6.18", -1, true, false, false, true, Latch::Off),
+        ("7.2", 1, true, true, true, true, Latch::Merged),
     ];
     assert_eq!(rows.len(), ERAS.len());
-    for (row, (kernel, wake, wake16, wake17, early_qs, pulls)) in ERAS.iter().zip(rows) {
+    for (row, (kernel, wake, wake16, wake17, early_qs, pulls, latch)) in ERAS.iter().zip(rows) {
         assert_eq!(row.era.name(), kernel);
         assert_eq!(Era::from_name(kernel), Some(row.era));
         assert_eq!(table_for(row.era), row);
@@ -187,6 +200,11 @@ fn era_defaults() {
             "{kernel}"
         );
         assert_eq!(small.tunables().early_qs, early_qs);
+        assert_eq!(small.tunables().sr_normal_latch, latch);
+        for form in [Latch::Off, Latch::V1, Latch::Merged] {
+            let explicit = small.with("sr_normal_latch", form.name()).unwrap();
+            assert_eq!(explicit.tunables().sr_normal_latch, form);
+        }
     }
     assert_eq!(Config::new().tunables().kernel, DEFAULT_ERA);
 }
@@ -216,7 +234,9 @@ fn an_era_sets_only_what_its_table_says() {
     for era in Era::ALL {
         let config = newest.with("kernel", era.name()).unwrap();
         for spec in catalogue() {
-            if !["kernel", "rcu_normal_wake_from_gp", "early_qs"].contains(&spec.python_name) {
+            if !["kernel", "rcu_normal_wake_from_gp", "early_qs", "sr_normal_latch"]
+                .contains(&spec.python_name)
+            {
                 assert_eq!(
                     config.get(spec.name),
                     newest.get(spec.name),
@@ -277,6 +297,14 @@ fn ends(python_name: &str) -> (Vec<(i64, i64)>, Vec<i64>) {
         "jiffies_to_sched_qs" => (&[(0, 25), (1, 25), (25, 25), (i64::MAX, 25)], &[-1, i64::MIN]),
         "rcu_normal_wake_from_gp" => (&[(-1, -1), (0, 0), (1, 1)], &[-2, 2, i64::MAX]),
         "wake_from_gp_cpu_threshold" => (&[(0, 0), (I32, I32)], &[-1, I32 + 1]),
+        "sr_normal_latch_threshold" => (&[(1, 1), (1_000_000, 1_000_000)], &[0, -1, 1_000_001]),
+        "gp_preinit_delay" | "gp_init_delay" | "gp_cleanup_delay" => {
+            (&[(0, 0), (3, 3), (10_000, 10_000)], &[-1, 10_001, i64::MAX])
+        }
+        "gpwrap_lag" => (
+            &[(0, 0), (1, 1), (1_099_511_627_776, 1_099_511_627_776)],
+            &[-1, 1_099_511_627_777, i64::MAX],
+        ),
         "blimit" => (&[(1, 1), (I32, I32)], &[0, -1, I32 + 1, i64::MAX]),
         "qhimark" | "qlowmark" => (&[(0, 0), (I32, I32)], &[-1, I32 + 1, i64::MAX]),
         "qovld" => (
@@ -434,13 +462,30 @@ fn words() {
     }
     let eras: Vec<_> = Era::ALL.iter().map(|era| era.name()).collect();
     assert_eq!(lookup("kernel").unwrap().value_type, Type::OneOf(eras.leak()));
+    let modelled = lookup("preempt").unwrap();
     for model in ["none", "voluntary"] {
+        if modelled.range.contains(model) {
+            continue; // the refusal has been lifted
+        }
         let (_, _, reason, allowed) = refusal(Config::new().with("preempt", model));
         assert!(
             reason.contains("non-preemptible") && reason.contains("not modelled yet"),
             "{reason}"
         );
         assert_eq!(allowed, "full or lazy");
+    }
+}
+
+#[test]
+fn which_preemption_models_have_preemptible_readers() {
+    for (model, name, preemptible) in [
+        (Preempt::Full, "full", true),
+        (Preempt::Lazy, "lazy", true),
+        (Preempt::None, "none", false),
+        (Preempt::Voluntary, "voluntary", false),
+    ] {
+        assert_eq!((model.name(), model.is_preemptible()), (name, preemptible));
+        assert_eq!(serde_json::to_value(model).unwrap(), name);
     }
 }
 

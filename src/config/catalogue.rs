@@ -35,13 +35,36 @@ pub const MIN_STALL_TIMEOUT_S: i64 = 3;
 pub const MAX_STALL_TIMEOUT_S: i64 = 300;
 /// Highest real-time priority of a kthread.
 pub const MAX_KTHREAD_PRIO: i64 = 99;
+/// Longest of the debugging delays of a grace period, jiffies: 10 s at HZ=1000, 100 s at HZ=100 (this
+/// crate's limit; the kernel takes any int).
+pub const MAX_GP_DELAY_JIFFIES: i64 = 10_000;
+/// Largest threshold of the flood latch, requests (this crate's limit).
+pub const MAX_LATCH_THRESHOLD: i64 = 1_000_000;
+/// Largest `gpwrap_lag`, grace periods (this crate's limit).
+pub const MAX_GPWRAP_LAG: i64 = 1 << 40;
 
 /// Tick rates that the kernel's build offers, ticks per second.
 const HZ_CHOICES: &[i64] = &[100, 250, 300, 1000];
 /// Names of the eras, see [`ERAS`](super::ERAS).
 const KERNEL_CHOICES: &[&str] = &["6.8", "6.12", "6.18", "7.2"];
-/// Preemption models that are modelled.
-const PREEMPT_CHOICES: &[&str] = &["full", "lazy"];
+/// THE SWITCH for `preempt = none | voluntary`. While it is false both words are refused with "not
+/// modelled yet", in configurations and on kernel command lines; set it to true once the engine has the
+/// non-preemptible flavour. Choices, range text, messages and tests follow.
+const NON_PREEMPTIBLE_IS_MODELLED: bool = false;
+/// Preemption models that are accepted.
+const PREEMPT_CHOICES: &[&str] = if NON_PREEMPTIBLE_IS_MODELLED {
+    &["full", "lazy", "none", "voluntary"]
+} else {
+    &["full", "lazy"]
+};
+/// Range text of `preempt`.
+const PREEMPT_RANGE: &str = if NON_PREEMPTIBLE_IS_MODELLED {
+    "full, lazy, none or voluntary"
+} else {
+    "full or lazy"
+};
+/// Forms of the flood latch, see [`Latch`](super::Latch).
+const LATCH_CHOICES: &[&str] = &["off", "v1", "merged"];
 /// Range text of every boolean.
 const BOOL_RANGE: &str = "0 1 false true off on n y";
 /// Range of the kernel's `int`.
@@ -184,6 +207,7 @@ impl Spec {
             }
             Type::OneOf(choices) => match given {
                 Value::Text(t) if choices.contains(&t.as_str()) => Ok(given.clone()),
+                // Reached only while NON_PREEMPTIBLE_IS_MODELLED is false.
                 Value::Text(t) if self.python_name == "preempt" && (t == "none" || t == "voluntary") => {
                     refuse("the non-preemptible flavour of RCU is not modelled yet".into())
                 }
@@ -224,7 +248,8 @@ static CATALOGUE: &[Spec] = &[
         default_formula: "7.2",
         effect: "The era whose defaults hold for whatever is not set. It sets defaults only: every behaviour \
                  can be had in every era by setting its own tunable.",
-        why: "the defaults of rcu_normal_wake_from_gp and early_qs, and who expires an idle CPU's timers",
+        why: "the defaults of rcu_normal_wake_from_gp, early_qs and sr_normal_latch, and who expires an idle \
+              CPU's timers",
     },
     Spec {
         name: "nr_cpus",
@@ -284,13 +309,14 @@ static CATALOGUE: &[Spec] = &[
         kind: Kind::BootArg,
         value_type: Type::OneOf(PREEMPT_CHOICES),
         unit: "",
-        range: "full or lazy",
+        range: PREEMPT_RANGE,
         class: Class::Refused,
         tier: 1,
         default_formula: "full",
         effect: "When a woken task takes the CPU from an ordinary one: at once (full), or at the next tick or \
-                 return to user mode (lazy).",
-        why: "run queue of the simulated CPU",
+                 return to user mode (lazy). Both keep readers preemptible; a kernel built as none or \
+                 voluntary does not, and there each context switch is a quiescent state.",
+        why: "run queue of the simulated CPU; read-side flavour",
     },
     Spec {
         name: "CONFIG_HZ_PERIODIC",
@@ -520,6 +546,112 @@ static CATALOGUE: &[Spec] = &[
         effect: "Having initialised a grace period, the kthread reports a quiescent state for the CPU it runs \
                  on. Otherwise that CPU is often the only one that the first scan cannot clear.",
         why: "end of grace-period initialisation",
+    },
+    Spec {
+        name: "patch.sr_normal_latch",
+        python_name: "sr_normal_latch",
+        kernel_name: "(form of the flood latch; its state is rcu_sr_normal_latched)",
+        kind: Kind::Patch,
+        value_type: Type::OneOf(LATCH_CHOICES),
+        unit: "",
+        range: "off, v1 or merged",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "by kernel: 7.2: merged, else off",
+        effect: "Form of the latch that sends synchronize_rcu() callers to the callback route while too many \
+                 wait for a direct wake: none (off), as first posted (v1, which can stick), or as merged.",
+        why: "route of synchronize_rcu()",
+    },
+    Spec {
+        name: "patch.sr_normal_latch_threshold",
+        python_name: "sr_normal_latch_threshold",
+        kernel_name: "RCU_SR_NORMAL_LATCH_THR",
+        kind: Kind::Patch,
+        value_type: Type::Int {
+            min: 1,
+            max: MAX_LATCH_THRESHOLD,
+        },
+        unit: "requests in flight",
+        range: "1 to 1000000 requests in flight",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "64",
+        effect: "Number of direct-wake requests in flight at which the latch closes. It opens again when none \
+                 is left.",
+        why: "route of synchronize_rcu()",
+    },
+    Spec {
+        name: "rcutree.gp_preinit_delay",
+        python_name: "gp_preinit_delay",
+        kernel_name: "gp_preinit_delay",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: MAX_GP_DELAY_JIFFIES,
+        },
+        unit: "jiffies",
+        range: "0 (none) to 10000 jiffies",
+        class: Class::Refused,
+        tier: 2,
+        default_formula: "0",
+        effect: "Lets the grace-period kthread sleep this long between the pass that applies hotplug changes and \
+                 initialisation, in one grace period of every (rcu_nodes x 3 x delay). \
+                 A debugging aid that widens races.",
+        why: "reschedule points of the grace-period kthread",
+    },
+    Spec {
+        name: "rcutree.gp_init_delay",
+        python_name: "gp_init_delay",
+        kernel_name: "gp_init_delay",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: MAX_GP_DELAY_JIFFIES,
+        },
+        unit: "jiffies",
+        range: "0 (none) to 10000 jiffies",
+        class: Class::Refused,
+        tier: 2,
+        default_formula: "0",
+        effect: "Lets the grace-period kthread sleep this long before it initialises each rcu_node, in one grace period of every (rcu_nodes x 3 x delay). \
+                 A debugging aid that widens races.",
+        why: "reschedule points of the grace-period kthread",
+    },
+    Spec {
+        name: "rcutree.gp_cleanup_delay",
+        python_name: "gp_cleanup_delay",
+        kernel_name: "gp_cleanup_delay",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: MAX_GP_DELAY_JIFFIES,
+        },
+        unit: "jiffies",
+        range: "0 (none) to 10000 jiffies",
+        class: Class::Refused,
+        tier: 2,
+        default_formula: "0",
+        effect: "Lets the grace-period kthread sleep this long after it cleans up each rcu_node, in one grace period of every (rcu_nodes x 3 x delay). \
+                 A debugging aid that widens races.",
+        why: "reschedule points of the grace-period kthread",
+    },
+    Spec {
+        name: "gpwrap_lag",
+        python_name: "gpwrap_lag",
+        kernel_name: "(none)",
+        kind: Kind::Model,
+        value_type: Type::Int {
+            min: 0,
+            max: MAX_GPWRAP_LAG,
+        },
+        unit: "grace periods",
+        range: "0 (as the kernel: a quarter of the range of gp_seq) to 1099511627776 grace periods",
+        class: Class::Refused,
+        tier: 3,
+        default_formula: "0",
+        effect: "How many grace periods a CPU may lag behind its leaf before its own numbers are distrusted. \
+                 The kernel's quarter of the range is out of a test's reach; a small value is not.",
+        why: "grace-period numbers of a CPU that was idle for long",
     },
     Spec {
         name: "rcutree.blimit",

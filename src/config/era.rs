@@ -1,6 +1,7 @@
 //! Kernel eras: one table of what each of them sets by default. An era sets defaults only; a value
 //! that the user gives wins, also where that kernel had no such knob.
 
+use super::Latch;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -33,6 +34,8 @@ pub struct EraDefaults {
     pub rcu_normal_wake_from_gp: i64,
     /// Default of `early_qs`.
     pub early_qs: bool,
+    /// Default of `sr_normal_latch`.
+    pub sr_normal_latch: Latch,
     /// Whether an active CPU expires the timers of an idle CPU (read by the simulated machine, unless
     /// its `timer_migration` says otherwise).
     pub pulls_timers: bool,
@@ -48,6 +51,7 @@ pub const ERAS: [EraDefaults; 4] = [
         era: Era::V6_8,
         rcu_normal_wake_from_gp: 0,
         early_qs: false,
+        sr_normal_latch: Latch::Off,
         pulls_timers: false,
         note: "A timer expires on the CPU that armed it, so an idle CPU takes a full tick for it; \
                synchronize_rcu() always waits for a callback of its own (the direct wake came in 6.10).",
@@ -57,6 +61,7 @@ pub const ERAS: [EraDefaults; 4] = [
         era: Era::V6_12,
         rcu_normal_wake_from_gp: 0,
         early_qs: false,
+        sr_normal_latch: Latch::Off,
         pulls_timers: true,
         note: "An active CPU expires the timers of idle ones, so the grace-period kthread's CPU gets a \
                wake-up and no tick; the direct wake exists and is off.",
@@ -66,6 +71,7 @@ pub const ERAS: [EraDefaults; 4] = [
         era: Era::V6_18,
         rcu_normal_wake_from_gp: -1,
         early_qs: false,
+        sr_normal_latch: Latch::Off,
         pulls_timers: true,
         note: "As 6.12, with the direct wake on by itself up to wake_from_gp_cpu_threshold (16) possible CPUs.",
         source: "kernel parameter documentation (rcu_normal_wake_from_gp -1 from 6.17)",
@@ -74,9 +80,10 @@ pub const ERAS: [EraDefaults; 4] = [
         era: Era::V7_2,
         rcu_normal_wake_from_gp: 1,
         early_qs: true,
+        sr_normal_latch: Latch::Merged,
         pulls_timers: true,
-        note: "The direct wake is on for every size of machine, and the grace-period kthread reports its own \
-               CPU's quiescent state at the end of initialisation.",
+        note: "The direct wake is on for every size of machine, with a latch against floods, and the \
+               grace-period kthread reports its own CPU's quiescent state at the end of initialisation.",
         source: "mailing-list patches: early report posted 2025-12-22; direct wake for all sizes with flood latch",
     },
 ];
@@ -128,10 +135,11 @@ impl fmt::Display for EraDefaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "kernel {}: rcu_normal_wake_from_gp={} early_qs={} timer_migration={}\n  {}\n  source: {}",
+            "kernel {}: rcu_normal_wake_from_gp={} early_qs={} sr_normal_latch={} timer_migration={}\n  {}\n  source: {}",
             self.era,
             self.rcu_normal_wake_from_gp,
             self.early_qs,
+            self.sr_normal_latch.name(),
             if self.pulls_timers { "pull" } else { "local" },
             self.note,
             self.source,

@@ -29,9 +29,9 @@ mod suggest;
 mod value;
 
 pub use catalogue::{
-    Class, DEFAULT_DIVISOR, Kind, MAX_CALLBACKS, MAX_CPUS, MAX_DIVISOR, MAX_FANOUT, MAX_JIFFIES,
-    MAX_KTHREAD_PRIO, MAX_LEVELS, MAX_RESCHED_NS, MAX_STALL_TIMEOUT_S, MIN_FANOUT, MIN_RESCHED_NS,
-    MIN_STALL_TIMEOUT_S, Spec, Type, catalogue, lookup,
+    Class, DEFAULT_DIVISOR, Kind, MAX_CALLBACKS, MAX_CPUS, MAX_DIVISOR, MAX_FANOUT, MAX_GP_DELAY_JIFFIES,
+    MAX_GPWRAP_LAG, MAX_JIFFIES, MAX_KTHREAD_PRIO, MAX_LATCH_THRESHOLD, MAX_LEVELS, MAX_RESCHED_NS,
+    MAX_STALL_TIMEOUT_S, MIN_FANOUT, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S, Spec, Type, catalogue, lookup,
 };
 pub use era::{DEFAULT_ERA, ERAS, Era, EraDefaults, table_for};
 pub use suggest::nearest_name;
@@ -51,6 +51,54 @@ pub enum Preempt {
     Full,
     /// At the next tick or return to user mode.
     Lazy,
+    /// Kernel code is never preempted; readers cost nothing and each context switch is a quiescent
+    /// state.
+    None,
+    /// As [`Preempt::None`], with more points at which kernel code offers the CPU.
+    Voluntary,
+}
+
+impl Preempt {
+    /// Whether a reader can be preempted inside its section (`CONFIG_PREEMPT_RCU`), and so can block
+    /// a grace period while it does not run.
+    pub const fn is_preemptible(self) -> bool {
+        matches!(self, Preempt::Full | Preempt::Lazy)
+    }
+
+    /// The word for it, as after `preempt=`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preempt::Full => "full",
+            Preempt::Lazy => "lazy",
+            Preempt::None => "none",
+            Preempt::Voluntary => "voluntary",
+        }
+    }
+}
+
+/// Form of the latch that guards the direct wake of `synchronize_rcu()` against floods: while it is
+/// closed, new callers take the callback route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Latch {
+    /// No latch.
+    Off,
+    /// As first posted: a request is counted after it is queued, and every count at or above the
+    /// threshold closes the latch, so it can be left closed with nothing in flight.
+    V1,
+    /// As merged: counted before it is queued, and only the exact threshold closes the latch.
+    Merged,
+}
+
+impl Latch {
+    /// The word for it, as given to `sr_normal_latch`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Latch::Off => "off",
+            Latch::V1 => "v1",
+            Latch::Merged => "merged",
+        }
+    }
 }
 
 /// The values in force, after defaults by formula, clamps and eras.
@@ -86,6 +134,18 @@ pub struct Tunables {
     pub wake_from_gp: bool,
     /// Early quiescent-state report at the end of grace-period initialisation.
     pub early_qs: bool,
+    /// Form of the flood latch.
+    pub sr_normal_latch: Latch,
+    /// Requests in flight at which the latch closes.
+    pub sr_normal_latch_threshold: u32,
+    /// Debugging sleep before initialisation, jiffies; 0: none.
+    pub gp_preinit_delay: u64,
+    /// Debugging sleep before each node of initialisation, jiffies; 0: none.
+    pub gp_init_delay: u64,
+    /// Debugging sleep after each node of cleanup, jiffies; 0: none.
+    pub gp_cleanup_delay: u64,
+    /// Grace periods that a CPU may lag before its numbers are distrusted; 0: a quarter of the range.
+    pub gpwrap_lag: u64,
     /// Callbacks per batch.
     pub blimit: i64,
     /// Queue length that lifts the limit.

@@ -9,7 +9,7 @@ use super::catalogue::{
     MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S,
 };
 use super::era::{DEFAULT_ERA, Era, table_for};
-use super::{Adjusted, Preempt, Tunables, Value};
+use super::{Adjusted, Latch, Preempt, Tunables, Value};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -111,6 +111,8 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
     let hz = r.int("hz", DEFAULT_HZ);
     let preempt = match r.word("preempt", "full") {
         "lazy" => Preempt::Lazy,
+        "none" => Preempt::None,
+        "voluntary" => Preempt::Voluntary,
         _ => Preempt::Full,
     };
     let hz_periodic = r.bool("hz_periodic", false);
@@ -154,6 +156,16 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
     let wake = r.int("rcu_normal_wake_from_gp", era.rcu_normal_wake_from_gp);
     let threshold = r.int("wake_from_gp_cpu_threshold", 16);
     let early_qs = r.bool("early_qs", era.early_qs);
+    let latch = match r.word("sr_normal_latch", era.sr_normal_latch.name()) {
+        "v1" => Latch::V1,
+        "merged" => Latch::Merged,
+        _ => Latch::Off,
+    };
+    let latch_threshold = r.int("sr_normal_latch_threshold", 64);
+    let gp_preinit_delay = r.int("gp_preinit_delay", 0);
+    let gp_init_delay = r.int("gp_init_delay", 0);
+    let gp_cleanup_delay = r.int("gp_cleanup_delay", 0);
+    let gpwrap_lag = r.int("gpwrap_lag", 0);
 
     let blimit = r.int("blimit", 10);
     let qhimark = r.int("qhimark", 10_000);
@@ -222,6 +234,12 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         jiffies_to_sched_qs: unsigned(age),
         wake_from_gp: wake == 1 || (wake == -1 && nr_cpus <= threshold),
         early_qs,
+        sr_normal_latch: latch,
+        sr_normal_latch_threshold: small(latch_threshold),
+        gp_preinit_delay: unsigned(gp_preinit_delay),
+        gp_init_delay: unsigned(gp_init_delay),
+        gp_cleanup_delay: unsigned(gp_cleanup_delay),
+        gpwrap_lag: unsigned(gpwrap_lag),
         blimit,
         qhimark,
         qlowmark,
