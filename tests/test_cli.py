@@ -113,7 +113,8 @@ def test_every_field_of_every_workload_is_a_flag() -> None:
     assert "simulate" in flags
     for name, words in {
         "sync-flood": "--tasks 2 --calls 3 --duration-ms 1.5 --placement 1 --think-us 5 --start-skew-us 2",
-        "cpu-load": "--cpus all --mode kernel --run-us 9 --pause-us 3 --section-us 4 --gap-us 5 --duration-ms 9",
+        "cpu-load": "--cpus all --mode kernel --run-us 9 --pause-us 3 --section-us 4 --gap-us 5 "
+        "--duration-ms 9",
     }.items():
         args = cli._parser().parse_args(["simulate", "--workload", name, *words.split()])
         fields = args.workloads[0][1]

@@ -37,6 +37,8 @@ pub(super) struct PyRun {
     digest: OnceLock<String>,
 }
 
+type Int64Array<'py> = Bound<'py, PyArray1<i64>>;
+
 /// The names of the codes in the column `resolved_by`.
 pub(super) fn resolution_names(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
     PyTuple::new(py, Resolution::ALL.map(Resolution::name))
@@ -237,7 +239,7 @@ impl PyRun {
         &self,
         py: Python<'py>,
         bins: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
+    ) -> PyResult<(Int64Array<'py>, Int64Array<'py>)> {
         let bins = match bins {
             Some(object) => unsigned("bins", object, 1, 1_000_000)? as usize,
             None => 50,

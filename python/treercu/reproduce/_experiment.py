@@ -84,6 +84,8 @@ class Experiment:
     checks: list[tuple[str, bool]]
     #: Lines of text on how the simulated figures came about.
     mechanism: list[str]
+    #: What does not come out, said before somebody has to ask.
+    notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     #: The simulated runs of each setting.
     runs: dict[str, list[Run]] = field(default_factory=dict, compare=False)
@@ -127,6 +129,8 @@ class Experiment:
         lines += ["", "assumed, because the publication does not say"]
         lines += [f"  {a.name} = {a.value}: {a.why}" for a in self.assumptions]
         lines += ["", "checks", *(f"  {'yes' if ok else 'NO '} {text}" for text, ok in self.checks)]
+        if self.notes:
+            lines += ["", "not reproduced", *(f"  {note}" for note in self.notes)]
         answer = "interrupted" if self.interrupted else "yes" if self.holds else "NO"
         lines += ["", f"holds: {answer} (seed {self.seed}, {self.wall_s:.2f} s)"]
         return "\n".join(lines)

@@ -114,6 +114,9 @@ def _compare(
         summary=summary,
         checks=checks,
         mechanism=_mechanism(runs),
+        notes=[
+            "the maxima: one outlier a run, and what else ran on the published machine is not known",
+        ],
         interrupted=interrupted,
         runs=runs,
     )

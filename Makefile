@@ -1,0 +1,39 @@
+# Shortcuts for developers. `make test` is what a change has to pass; `.ci/run` is all of it.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+
+.PHONY: help venv test lint notebooks long clean
+
+help:
+	@echo "make test       Python and Rust tests"
+	@echo "make lint       rustfmt, clippy with and without Python, ruff, mypy"
+	@echo "make notebooks  run every notebook in full"
+	@echo "make long       the long forms of the tests, and the notebooks in full"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+venv: $(BIN)/python
+	$(BIN)/pip install --quiet '.[test]' ruff
+
+test: venv
+	$(BIN)/python -m pytest
+	cargo test
+
+lint: venv
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --all-targets --features python -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+notebooks: venv
+	TREERCU_FAST= $(BIN)/python -m pytest -m notebook
+
+long: notebooks
+	cargo test --release -- --include-ignored
+
+clean:
+	rm -rf $(VENV) target dist
