@@ -14,18 +14,24 @@
 //! | file | holds |
 //! |---|---|
 //! | `catalogue.rs` | the table of tunables, and what each one accepts |
+//! | `cmdline.rs` | a kernel command line, each word with what became of it |
 //! | `era.rs` | the table of the kernel eras' defaults |
+//! | `known.rs` | every kernel knob of RCU, modelled or not |
 //! | `resolve.rs` | defaults by formula, the kernel's limits, checks across tunables |
 //! | `suggest.rs` | the nearest known name |
+//! | `text.rs` | from and to TOML |
 //! | `value.rs` | values as users give them |
 //!
 //! A [`Config`] keeps what was given and resolves all of it again on every change: nothing depends on
 //! the order of changes. The engine and the simulator read [`Tunables`] and nothing else.
 
 mod catalogue;
+mod cmdline;
 mod era;
+mod known;
 mod resolve;
 mod suggest;
+mod text;
 mod value;
 
 pub use catalogue::{
@@ -33,7 +39,9 @@ pub use catalogue::{
     MAX_GPWRAP_LAG, MAX_JIFFIES, MAX_KTHREAD_PRIO, MAX_LATCH_THRESHOLD, MAX_LEVELS, MAX_RESCHED_NS,
     MAX_STALL_TIMEOUT_S, MIN_FANOUT, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S, Spec, Type, catalogue, lookup,
 };
+pub use cmdline::{Verdict, Word};
 pub use era::{DEFAULT_ERA, ERAS, Era, EraDefaults, table_for};
+pub use known::{Knob, Takes, knob, known};
 pub use suggest::nearest_name;
 pub use value::Value;
 
@@ -336,12 +344,12 @@ impl Config {
 /// The tunable of this name, or an error that names the nearest one.
 fn find(name: &str, value: impl ToString) -> Result<&'static Spec> {
     lookup(name).ok_or_else(|| {
-        Error::config(
-            value::shown(name),
-            value,
-            "no such tunable",
-            format!("a known name; the nearest is {}", nearest_name(name)),
-        )
+        let reason = match knob(name).filter(|knob| !knob.is_modelled()) {
+            Some(knob) => format!("{} is a knob of the kernel that is not modelled yet", knob.name),
+            None => "no such tunable".into(),
+        };
+        let allowed = format!("a known name; the nearest is {}", nearest_name(name));
+        Error::config(value::shown(name), value, reason, allowed)
     })
 }
 
