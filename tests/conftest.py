@@ -9,11 +9,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import treercu as rcu
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = [sys.executable, "-m", "treercu"]
+
+# The same examples each time; how fast they come is no property of the code.
+settings.register_profile(
+    "treercu", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("treercu")
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -209,6 +209,34 @@ def test_numpy_numbers_count_as_numbers() -> None:
     assert rcu.Config(nr_cpus=np.uint8(4)) == rcu.Config(nr_cpus=4)
 
 
+# --- Text
+
+
+def test_toml_round_trip() -> None:
+    config = rcu.Config(kernel="6.18", nr_cpus=32, hz=1000, early_qs=True)
+    assert rcu.Config.from_toml(config.to_toml()) == config
+    with pytest.raises(rcu.ConfigError, match="nr_cpu"):
+        rcu.Config.from_toml("nr_cpu = 4")
+    with pytest.raises(rcu.ConfigError):
+        rcu.Config.from_toml("= nonsense")
+    with pytest.warns(rcu.ConfigWarning, match="5000"):
+        rcu.Config.from_toml("jiffies_till_first_fqs = 5000")
+
+
+def test_a_kernel_command_line_is_never_fatal() -> None:
+    base = rcu.Config(hz=1000, nr_cpus=32)
+    line = "ro quiet rcutree.jiffies_till_first_fqs=5000 rcutree.blimit=ten nr_cpus=8 rcu_nocbs=1-3"
+    config, words = rcu.Config.from_cmdline(line, base)
+    assert (config.nr_cpus, config.hz, config.jiffies_till_first_fqs) == (8, 1000, 1000)
+    assert config.blimit == base.blimit
+    assert [word["text"] for word in words] == line.split()
+    verdicts = {word["name"]: word["verdict"] for word in words}
+    assert verdicts["rcutree.jiffies_till_first_fqs"] == "clamped"
+    assert verdicts["rcutree.blimit"] == "ignored"
+    assert verdicts["nr_cpus"] == "used"
+    assert rcu.Config.from_cmdline("")[0] == rcu.Config()
+
+
 # --- Machine
 
 

@@ -7,6 +7,7 @@ import json
 import statistics
 import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,33 @@ def test_a_cancelled_experiment_does_not_hold() -> None:
     assert result.rows[0].simulated.mean is None
     assert "holds: interrupted" in str(result)
     assert result.to_dict()["interrupted"] is True
+
+
+def test_an_interrupted_experiment_shows_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from treercu import cli
+    from treercu.reproduce import early_qs
+
+    whole = early_qs.simulate_many
+    calls: list[int] = []
+
+    def stop_at_the_second(*arguments: Any, **options: Any) -> list[rcu.Run]:
+        calls.append(1)
+        runs = whole(*arguments, **options)
+        if len(calls) == 1:
+            return runs
+        err = rcu.Interrupted("interrupted")
+        err.runs = runs[:2]
+        raise err
+
+    monkeypatch.setattr(early_qs, "simulate_many", stop_at_the_second)
+    assert cli.main(["reproduce", "early-qs", "--json"]) == 130
+    told = json.loads(capsys.readouterr().out)
+    assert told["interrupted"] is True
+    assert told["holds"] is False
+    assert [row["setting"] for row in told["rows"]] == ["baseline", "early_report"]
+    assert told["rows"][1]["simulated"]["mean"] > 0
 
 
 def test_an_unknown_experiment_is_refused() -> None:

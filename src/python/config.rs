@@ -1,9 +1,10 @@
 //! `treercu.Config` and the catalogue of tunables.
 
-use super::errors::{ConfigWarning, OrRaise};
+use super::errors::{ConfigWarning, OrRaise, raise};
 use super::machine::with_names;
-use super::values::{refuse, show, tunable_object, tunable_value};
+use super::values::{json_object, refuse, show, tunable_object, tunable_value};
 use crate::config::{Config, Value, catalogue, lookup};
+use crate::error::Error;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -130,6 +131,38 @@ impl PyConfig {
 
     fn __repr__(&self) -> String {
         self.inner.describe()
+    }
+
+    /// A configuration from TOML: `name = value` lines, and tables as the kernel groups its parameters.
+    #[staticmethod]
+    fn from_toml(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let config = PyConfig {
+            inner: Config::from_toml(text).or_raise(py)?,
+        };
+        config.warn(py, None)?;
+        Ok(config)
+    }
+
+    /// The values that were given, as TOML.
+    fn to_toml(&self) -> String {
+        self.inner.to_toml()
+    }
+
+    /// A kernel command line, read as the kernel reads it: the configuration, and a report of each word
+    /// (text, name, value, verdict, used, why, rcu). Never fails and never warns; `base` is what the
+    /// line is added to.
+    #[staticmethod]
+    #[pyo3(signature = (line, base=None))]
+    fn from_cmdline<'py>(
+        py: Python<'py>,
+        line: &str,
+        base: Option<&Bound<'py, PyConfig>>,
+    ) -> PyResult<(Self, Bound<'py, PyAny>)> {
+        let fallback = Config::new();
+        let base = base.map_or(&fallback, |config| &config.get().inner);
+        let (inner, words) = Config::from_cmdline(line, base);
+        let report = serde_json::to_value(words).map_err(|err| raise(py, Error::Engine(err.to_string())))?;
+        Ok((PyConfig { inner }, json_object(py, &report)?))
     }
 
     // Not through __new__: a copy must not repeat the warnings.
