@@ -1,7 +1,7 @@
 //! The one place that names atomics, fences and locks. A model-checker build swaps them here.
 
 pub use std::sync::Arc;
-pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use std::ops::{Deref, DerefMut};
 

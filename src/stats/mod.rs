@@ -56,16 +56,22 @@ pub enum Resolution {
     EarlyReport = 3,
     /// No CPU had to report (none online at the start of the grace period).
     Nobody = 4,
+    /// A reader that was preempted inside a section left it; the CPU is the one it left it on.
+    BlockedReader = 5,
+    /// The CPU reported itself on its way offline.
+    Offline = 6,
 }
 
 impl Resolution {
     /// All values in the order of their codes.
-    pub const ALL: [Resolution; 5] = [
+    pub const ALL: [Resolution; 7] = [
         Resolution::Tick,
         Resolution::ContextSwitch,
         Resolution::IdleScan,
         Resolution::EarlyReport,
         Resolution::Nobody,
+        Resolution::BlockedReader,
+        Resolution::Offline,
     ];
 
     /// The word used in output.
@@ -76,6 +82,8 @@ impl Resolution {
             Resolution::IdleScan => "idle_scan",
             Resolution::EarlyReport => "early_report",
             Resolution::Nobody => "nobody",
+            Resolution::BlockedReader => "blocked_reader",
+            Resolution::Offline => "offline",
         }
     }
 }

@@ -3,6 +3,7 @@
 //! An ordinary `call_rcu` asks for nothing: the next tick on its CPU finds the callback and has the
 //! RCU core request a grace period. Only a flood asks at once.
 
+use super::preempt::Reader;
 use super::rcu::{Cb, CpuData, FLAG_FQS, Own, Rcu};
 use super::world::{Ctx, Current, Work, World};
 use crate::sync::Ordering;
@@ -112,8 +113,18 @@ impl<C> Rcu<C> {
 
     /// `rcu_core()`: what the RCU softirq does on a CPU. The returned batch is to be invoked with no
     /// lock held and then [finished](Batch::finish); dropped unfinished, its rest goes back.
-    pub fn core(&self, ctx: Ctx, world: &mut impl World) -> Option<Batch<'_, C>> {
+    ///
+    /// `reader`: the read-side state of the interrupted task, if it runs with everything enabled.
+    pub fn core(
+        &self,
+        ctx: Ctx,
+        reader: Option<&mut Reader>,
+        world: &mut impl World,
+    ) -> Option<Batch<'_, C>> {
         let rdp = &self.cpus[ctx.cpu as usize];
+        if let Some(reader) = reader {
+            self.report_deferred_qs(ctx, reader, world);
+        }
         self.check_quiescent_state(ctx, world);
         let wake = {
             let mut own = rdp.own.lock();

@@ -5,6 +5,7 @@
 //! changed since. A CPU that stays in the kernel is only pressed: urgent, then heavy, then resched.
 
 use super::gp::GpKthread;
+use super::qs::Report;
 use super::rcu::{CpuData, FLAG_FQS, Rcu, bits};
 use super::watching::WatchSnap;
 use super::world::{Ctx, Work, World};
@@ -62,7 +63,8 @@ impl<C> Rcu<C> {
         world.spend(Work::ScanCpus(owed.count_ones()));
         let gps = node.gp_seq.load(Ordering::Relaxed);
         let root_emptied = if quiescent != 0 {
-            self.report_up(index, leaf, quiescent, gps, Resolution::IdleScan)
+            let cpu = node.shape.grplo + (63 - quiescent.leading_zeros());
+            self.report_up(index, leaf, quiescent, gps, Report { cpu, how: Resolution::IdleScan })
         } else {
             drop(leaf);
             false
@@ -108,14 +110,15 @@ impl<C> Rcu<C> {
             return Verdict::Quiescent;
         }
         let jtsq = self.tun.jiffies_to_sched_qs;
+        let gp_start = self.gp_start_jiffies.load(Ordering::Relaxed);
         let past_resched = jiffies > k.jiffies_resched;
         if !rdp.need_heavy_qs.load(Ordering::Relaxed)
-            && (jiffies > k.gp_start_jiffies + 2 * jtsq || past_resched || k.cbovld)
+            && (jiffies > gp_start + 2 * jtsq || past_resched || k.cbovld)
         {
             rdp.need_heavy_qs.store(true, Ordering::Relaxed);
             // Release pairs with the acquire in the tick.
             rdp.urgent_qs.store(true, Ordering::Release);
-        } else if jiffies > k.gp_start_jiffies + jtsq {
+        } else if jiffies > gp_start + jtsq {
             rdp.urgent_qs.store(true, Ordering::Release);
         }
         if past_resched && jiffies > rdp.last_fqs_resched.load(Ordering::Relaxed) + jtsq {

@@ -4,6 +4,7 @@
 //! initialisation or clean-up pass, a leaf of a scan. What happens on other CPUs between two steps —
 //! ticks, reports, wake-ups — falls between two nodes, as it does in the kernel.
 
+use super::qs::Report;
 use super::rcu::{FLAG_FQS, FLAG_INIT, Rcu};
 use super::seq;
 use super::world::{Ctx, Current, Fence, GpRecord, Work, World};
@@ -48,6 +49,11 @@ pub enum GpResume {
 pub enum GpWait {
     /// A reschedule point: go on when the scheduler agrees.
     Yield,
+    /// Sleep this many jiffies on the timer wheel, whatever happens (`gp_*_delay`).
+    Delay {
+        /// Jiffies, at least 1.
+        jiffies: u64,
+    },
     /// Sleep until woken; do not sleep if the ticket is old by then.
     Request {
         /// See [`Rcu::gp_ticket_is_old`].
@@ -67,8 +73,10 @@ enum Phase {
     WaitRequest,
     /// Hotplug pass, this leaf next.
     OnOff(usize),
-    /// Initialisation pass, this node next.
-    Init(usize),
+    /// Before the initialisation pass.
+    PreInit,
+    /// Initialisation pass, this node next; `true`: its delay is over.
+    Init(usize, bool),
     /// Before a wait for a scan.
     FqsWait,
     /// Sleeping until this jiffy.
@@ -77,13 +85,14 @@ enum Phase {
     Scan(usize),
     /// Clean-up pass, this node next.
     Cleanup(usize),
+    /// After the delay that follows this node's clean-up.
+    AfterCleanup(usize),
 }
 
 /// The kthread's own variables. Exactly one exists per [`Rcu`]; its world keeps it.
 #[derive(Debug)]
 pub struct GpKthread {
     phase: Phase,
-    pub(super) gp_start_jiffies: u64,
     pub(super) jiffies_resched: u64,
     jiffies_force_qs: u64,
     /// Length of the current wait, jiffies.
@@ -111,7 +120,6 @@ impl Default for GpKthread {
     fn default() -> Self {
         GpKthread {
             phase: Phase::WaitRequest,
-            gp_start_jiffies: 0,
             jiffies_resched: 0,
             jiffies_force_qs: 0,
             wait: 0,
@@ -156,15 +164,23 @@ impl<C> Rcu<C> {
                 k.phase = if leaf + 1 < self.nodes.len() {
                     Phase::OnOff(leaf + 1)
                 } else {
-                    self.set_state(GpState::Init);
-                    Phase::Init(0)
+                    Phase::PreInit
                 };
                 GpWait::Yield
             }
-            Phase::Init(index) => {
+            Phase::PreInit => {
+                k.phase = Phase::Init(0, false);
+                self.delay_or_yield(self.tun.gp_preinit_delay)
+            }
+            Phase::Init(index, false) => {
+                self.set_state(GpState::Init);
+                k.phase = Phase::Init(index, true);
+                self.delay_or_yield(self.tun.gp_init_delay)
+            }
+            Phase::Init(index, true) => {
                 self.init_node(index, ctx, world);
                 k.phase = if index + 1 < self.nodes.len() {
-                    Phase::Init(index + 1)
+                    Phase::Init(index + 1, false)
                 } else {
                     if self.tun.early_qs {
                         self.early_report(ctx, world);
@@ -178,6 +194,7 @@ impl<C> Rcu<C> {
             Phase::FqsSleep(until) => self.fqs_resume(k, until, resume, world),
             Phase::Scan(leaf) => self.scan_step(k, leaf, ctx, world),
             Phase::Cleanup(index) => self.cleanup_step(k, index, ctx, world),
+            Phase::AfterCleanup(index) => self.after_cleanup(k, index, ctx, world),
         }
     }
 
@@ -188,9 +205,9 @@ impl<C> Rcu<C> {
             if self.gp_flags.swap(0, Ordering::SeqCst) == 0 || self.gp_in_progress() {
                 return false;
             }
-            k.gp_start_jiffies = world.jiffies();
-            k.jiffies_resched =
-                k.gp_start_jiffies + u64::from(self.tun.rcu_cpu_stall_timeout) * u64::from(self.tun.hz) / 2;
+            let now = world.jiffies();
+            self.gp_start_jiffies.store(now, Ordering::Relaxed);
+            k.jiffies_resched = now + u64::from(self.tun.rcu_cpu_stall_timeout) * u64::from(self.tun.hz) / 2;
             k.start_ns = world.now();
             k.scans = 0;
             k.cpus_scanned = 0;
@@ -202,6 +219,7 @@ impl<C> Rcu<C> {
             // The number starts before the hotplug scan: an update registered in between would be
             // numbered with this grace period, which a CPU coming online after the scan escapes.
             self.gp_seq.store(started, Ordering::SeqCst);
+            self.polled_gp_start();
             pool_empty
         };
         world.heavy_fence(Fence::GpStart);
@@ -213,23 +231,58 @@ impl<C> Rcu<C> {
         true
     }
 
-    /// Hotplug pass for one leaf: the tree changes only here.
+    /// A test aid: a sleep of `delay` jiffies, in so few grace periods that the average cost does not
+    /// depend on its length.
+    fn delay_or_yield(&self, delay: u64) -> GpWait {
+        /// Spacing of the delayed grace periods (`PER_RCU_NODE_PERIOD`).
+        const PERIOD: u64 = 3;
+        let every = self.nodes.len() as u64 * PERIOD * delay;
+        if delay > 0 && seq::ctr(self.gp_seq()).is_multiple_of(every) {
+            GpWait::Delay { jiffies: delay }
+        } else {
+            GpWait::Yield
+        }
+    }
+
+    /// Hotplug pass for one leaf: the tree changes only here (invariant I13).
     fn apply_hotplug(&self, leaf: usize) {
-        let mut index = leaf;
+        let _ofl = self.ofl_lock.lock();
         let mut state = self.lock_node(leaf);
-        let (old, new) = (state.qsmaskinit, state.qsmaskinitnext);
-        state.qsmaskinit = new;
-        if (old == 0) == (new == 0) {
+        let had_cpus = state.qsmaskinit != 0;
+        if state.qsmaskinit == state.qsmaskinitnext && !state.wait_blkd_tasks {
             return;
         }
-        let online = new != 0;
-        // Ancestors change only while the emptiness of the node below did.
+        state.qsmaskinit = state.qsmaskinitnext;
+        let has_cpus = state.qsmaskinit != 0;
+        let (mut attach, mut detach) = (false, false);
+        if had_cpus != has_cpus {
+            if has_cpus {
+                attach = !state.wait_blkd_tasks;
+            } else if !state.blocked.is_empty() {
+                state.wait_blkd_tasks = true;
+            } else {
+                detach = true;
+            }
+        }
+        if state.wait_blkd_tasks && (state.blocked.is_empty() || has_cpus) {
+            state.wait_blkd_tasks = false;
+            detach |= !has_cpus;
+        }
+        if attach || detach {
+            drop(state);
+            self.change_ancestors(leaf, attach);
+        }
+    }
+
+    /// A node came to have CPUs, or lost its last: its bit in the parent, and so on while the
+    /// emptiness of each ancestor changes.
+    fn change_ancestors(&self, from: usize, attach: bool) {
+        let mut index = from;
         while let Some(parent) = self.nodes[index].shape.parent {
             let mask = self.nodes[index].shape.grpmask;
-            drop(state);
-            state = self.lock_node(parent);
+            let mut state = self.lock_node(parent);
             let was_empty = state.qsmaskinit == 0;
-            if online {
+            if attach {
                 state.qsmaskinit |= mask;
             } else {
                 state.qsmaskinit &= !mask;
@@ -253,6 +306,11 @@ impl<C> Rcu<C> {
             0,
             "a grace period starts with a clean node"
         );
+        if !state.blocked.is_empty() && (state.qsmaskinit != 0 || state.wait_blkd_tasks) {
+            // Every reader that is blocked now may have begun before this grace period.
+            state.blocked.all_block_gp();
+            node.gp_tasks.store(true, Ordering::Relaxed);
+        }
         node.qsmask.store(state.qsmaskinit, Ordering::Relaxed);
         let gps = self.gp_seq.load(Ordering::Relaxed);
         node.gp_seq.store(gps, Ordering::SeqCst);
@@ -287,7 +345,9 @@ impl<C> Rcu<C> {
 
     /// Nobody is waited for any more.
     fn root_done(&self) -> bool {
-        self.nodes[0].qsmask.load(Ordering::SeqCst) == 0
+        // In a tree of one node the root is a leaf and may have blocked readers of its own.
+        let root = &self.nodes[0];
+        root.qsmask.load(Ordering::SeqCst) == 0 && !root.gp_tasks.load(Ordering::SeqCst)
     }
 
     /// Top of the loop of `rcu_gp_fqs_loop()`: decide how long to sleep.
@@ -341,6 +401,8 @@ impl<C> Rcu<C> {
         if self.root_done() {
             self.set_state(GpState::Cleanup);
             k.need_gp = false;
+            let _root = self.lock_node(0);
+            self.polled_gp_end();
             k.phase = Phase::Cleanup(0);
         } else if now >= k.jiffies_force_qs || k.flags.fqs || k.flags.ovld {
             self.begin_scan(k);
@@ -403,6 +465,11 @@ impl<C> Rcu<C> {
             }
         }
         world.spend(Work::CleanupNode);
+        k.phase = Phase::AfterCleanup(index);
+        self.delay_or_yield(self.tun.gp_cleanup_delay)
+    }
+
+    fn after_cleanup(&self, k: &mut GpKthread, index: usize, ctx: Ctx, world: &mut impl World) -> GpWait {
         if index + 1 < self.nodes.len() {
             k.phase = Phase::Cleanup(index + 1);
         } else {

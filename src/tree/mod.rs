@@ -14,14 +14,23 @@
 //! | `fqs` | force-quiescent-state scans |
 //! | `qs` | recording and reporting quiescent states, the tick |
 //! | `callback` | `call_rcu`, the RCU core, batches |
+//! | `preempt`, `blocked` | read-side sections, readers that were preempted inside one |
+//! | `poll` | polled grace periods |
+//! | `barrier` | `rcu_barrier()` |
+//! | `hotplug` | CPUs coming and going |
 //! | `sync` | `synchronize_rcu()` by callback and by direct wake |
 //! | `snapshot` | the whole tree as data |
 
+mod barrier;
+mod blocked;
 mod callback;
 pub mod cblist;
 mod fqs;
 pub mod geometry;
 mod gp;
+mod hotplug;
+mod poll;
+mod preempt;
 mod qs;
 mod rcu;
 mod request;
@@ -33,7 +42,10 @@ pub mod watching;
 pub mod world;
 
 pub use callback::{Batch, DEFAULT_MAX_RCU_BLIMIT};
+pub use blocked::ReaderId;
+pub use poll::{COMPLETED, FullCookie};
+pub use preempt::Reader;
 pub use gp::{GpKthread, GpResume, GpState, GpWait};
 pub use rcu::{Cb, Rcu};
 pub use snapshot::{CpuSnapshot, NodeSnapshot, Snapshot, SrsSnapshot};
-pub use sync::{MAX_DIRECT_WAKES, Route, WAIT_HEADS};
+pub use sync::{MAX_DIRECT_WAKES, Route, SyncCall, WAIT_HEADS};

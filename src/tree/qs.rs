@@ -3,6 +3,7 @@
 //! A quiescent state is *recorded* by its CPU (no lock of the tree) and *reported* later: by that
 //! CPU's RCU core, by the force-quiescent-state scan on its behalf, or by the kthread's early report.
 
+use super::preempt::Reader;
 use super::rcu::{CpuData, FLAG_FQS, NodeState, Own, Rcu};
 use super::seq;
 use super::world::{Ctx, TickHit, World};
@@ -18,14 +19,45 @@ impl<C> Rcu<C> {
         }
     }
 
-    /// Called at every context switch, with interrupts off.
-    pub fn context_switch(&self, ctx: Ctx) {
+    /// Called at every context switch, with interrupts off. `reader`: the read-side state of the task
+    /// that is switched away from.
+    pub fn context_switch(&self, ctx: Ctx, reader: Option<&mut Reader>, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
-        Self::record_qs(&mut rdp.own.lock(), Resolution::ContextSwitch);
+        if self.preemptible {
+            if let Some(reader) = reader {
+                if reader.depth > 0 {
+                    self.queue_blocked_reader(rdp, reader);
+                } else {
+                    self.report_deferred_qs(ctx, reader, world);
+                }
+            }
+            Self::record_qs(&mut rdp.own.lock(), Resolution::ContextSwitch);
+        } else {
+            self.voluntary_qs(rdp, world);
+        }
     }
 
-    /// `rcu_sched_clock_irq()`: the RCU part of a timer tick.
-    pub fn tick(&self, ctx: Ctx, hit: TickHit, world: &mut impl World) {
+    /// `rcu_all_qs()`, called at reschedule points of long kernel code (`cond_resched()`) of
+    /// non-preemptible kernels: costs nothing unless the scan asked for a quiescent state.
+    pub fn cond_resched(&self, ctx: Ctx, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        if !self.preemptible && rdp.urgent_qs.load(Ordering::Acquire) {
+            self.voluntary_qs(rdp, world);
+        }
+    }
+
+    /// A quiescent state of the non-preemptible flavour, and what an urgent scan wants besides.
+    fn voluntary_qs(&self, rdp: &CpuData<C>, world: &mut impl World) {
+        Self::record_qs(&mut rdp.own.lock(), Resolution::ContextSwitch);
+        if rdp.urgent_qs.swap(false, Ordering::Acquire) && rdp.need_heavy_qs.load(Ordering::Relaxed) {
+            rdp.need_heavy_qs.store(false, Ordering::Relaxed);
+            world.momentary_eqs(rdp.cpu);
+        }
+    }
+
+    /// `rcu_sched_clock_irq()`: the RCU part of a timer tick. `reader`: the read-side state of the
+    /// interrupted task, if there is one.
+    pub fn tick(&self, ctx: Ctx, hit: TickHit, reader: Option<&mut Reader>, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
         // Acquire pairs with the release in the scan that set it.
         if rdp.urgent_qs.load(Ordering::Acquire) {
@@ -34,10 +66,24 @@ impl<C> Rcu<C> {
             }
             rdp.urgent_qs.store(false, Ordering::Relaxed);
         }
+        let in_reader = reader.as_ref().is_some_and(|reader| reader.depth > 0);
+        let quiescent = match hit {
+            TickHit::User => true,
+            // A preemptible kernel's idle task runs with preemption disabled: a tick proves nothing.
+            TickHit::Idle => !self.preemptible,
+            TickHit::Kernel => self.preemptible && !in_reader,
+            TickHit::KernelSection => false,
+        };
+        if let Some(reader) = reader {
+            if in_reader {
+                self.ask_for_help(rdp, reader, world);
+            } else if quiescent {
+                self.report_deferred_qs(ctx, reader, world);
+            }
+        }
         let pending = {
             let mut own = rdp.own.lock();
-            // The idle task runs with preemption disabled, so a tick from idle proves nothing.
-            if matches!(hit, TickHit::User | TickHit::Kernel) {
+            if quiescent {
                 Self::record_qs(&mut own, Resolution::Tick);
             }
             self.pending(rdp, &own)
@@ -119,7 +165,8 @@ impl<C> Rcu<C> {
         wake
     }
 
-    /// `rcu_gpnum_ovf()`: a CPU left a quarter of the range behind must not trust its numbers.
+    /// `rcu_gpnum_ovf()`: a CPU left a quarter of the range behind (or `gpwrap_lag` grace periods, a
+    /// test aid) must not trust its numbers.
     pub(super) fn check_gpwrap(&self, rdp: &CpuData<C>) {
         let node_seq = self.nodes[rdp.leaf].gp_seq.load(Ordering::Relaxed);
         if seq::lt(
@@ -170,7 +217,7 @@ impl<C> Rcu<C> {
             );
             Self::clear_urgency(rdp);
             drop(own);
-            self.report_up(rdp.leaf, leaf, rdp.grpmask, leaf_seq, how)
+            self.report_up(rdp.leaf, leaf, rdp.grpmask, leaf_seq, Report { cpu: ctx.cpu, how })
         };
         if root_emptied {
             self.wake_gp_kthread(ctx, world);
@@ -184,7 +231,8 @@ impl<C> Rcu<C> {
     }
 
     /// `rcu_report_qs_rnp()`: clears `mask` in a locked node of grace period `gps` and climbs while
-    /// nodes empty. A child is unlocked before its parent is locked. True: the root emptied, so the
+    /// nodes are done. A child is unlocked before its parent is locked. A mask of zero is for a leaf
+    /// that owes nothing but whose blocked readers may have left. True: the root is done, so the
     /// caller wakes the kthread.
     pub(super) fn report_up<'a>(
         &'a self,
@@ -192,18 +240,17 @@ impl<C> Rcu<C> {
         start_guard: FullGuard<'a, NodeState>,
         start_mask: u64,
         gps: u64,
-        how: Resolution,
+        by: Report,
     ) -> bool {
-        let last_cpu = self.nodes[start].shape.grplo + (63 - start_mask.leading_zeros());
         let (mut index, mut guard, mut mask) = (start, start_guard, start_mask);
         loop {
             let node = &self.nodes[index];
             let owed = node.qsmask.load(Ordering::Relaxed);
-            if owed & mask == 0 || node.gp_seq.load(Ordering::Relaxed) != gps {
+            if (mask != 0 && owed & mask == 0) || node.gp_seq.load(Ordering::Relaxed) != gps {
                 return false;
             }
-            node.qsmask.store(owed & !mask, Ordering::Relaxed);
-            if owed & !mask != 0 {
+            node.qsmask.store(owed & !mask, Ordering::SeqCst);
+            if owed & !mask != 0 || node.gp_tasks.load(Ordering::Relaxed) {
                 return false;
             }
             guard.completedqs = gps;
@@ -215,12 +262,23 @@ impl<C> Rcu<C> {
                     index = parent;
                 }
                 None => {
-                    self.last_holdout
-                        .store(u64::from(last_cpu) << 8 | how as u64, Ordering::Relaxed);
-                    self.gp_flags.fetch_or(FLAG_FQS, Ordering::SeqCst);
+                    self.root_is_done(by);
                     return true;
                 }
             }
         }
     }
+
+    /// `rcu_report_qs_rsp()`; the root is locked.
+    pub(super) fn root_is_done(&self, by: Report) {
+        self.last_holdout.store(u64::from(by.cpu) << 8 | by.how as u64, Ordering::Relaxed);
+        self.gp_flags.fetch_or(FLAG_FQS, Ordering::SeqCst);
+    }
+}
+
+/// Who reports, for the record of the last hold-out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Report {
+    pub cpu: u32,
+    pub how: Resolution,
 }

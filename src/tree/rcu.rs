@@ -3,9 +3,12 @@
 //! Lock order: a CPU's own lock → its leaf → … → the root. Words that somebody reads without the
 //! lock are atomics beside it; they are written only with the lock held.
 
+use super::barrier::BarrierState;
+use super::blocked::{BlockedList, ReaderId};
 use super::cblist::SegCbList;
 use super::geometry::{Geometry, NodeShape};
 use super::seq;
+use super::poll::PolledState;
 use super::snapshot::{CpuSnapshot, NodeSnapshot, Snapshot};
 use super::sync::SyncRequests;
 use super::waiters::Waiter;
@@ -27,6 +30,8 @@ pub enum Cb<C> {
     User(C),
     /// Releases a `synchronize_rcu()` caller.
     Wake(Waiter),
+    /// Part of an `rcu_barrier()`.
+    Barrier,
 }
 
 /// One `rcu_node`.
@@ -41,6 +46,8 @@ pub(super) struct Node {
     pub qsmask: AtomicU64,
     /// Leaf: CPUs over the callback-overload mark.
     pub cbovldmask: AtomicU64,
+    /// Leaf: some blocked reader blocks the current grace period (`gp_tasks` is set).
+    pub gp_tasks: AtomicBool,
     /// One call_rcu flood at a time passes on towards the root.
     pub fqs_funnel: AtomicBool,
 }
@@ -53,6 +60,10 @@ pub(super) struct NodeState {
     pub qsmaskinit: u64,
     /// Leaf: CPUs that RCU regards as online.
     pub qsmaskinitnext: u64,
+    /// Leaf: readers preempted inside a section on one of its CPUs.
+    pub blocked: BlockedList,
+    /// Leaf: its last CPU left while blocked readers remained, so it stays attached to its parent.
+    pub wait_blkd_tasks: bool,
 }
 
 /// One CPU's `rcu_data`.
@@ -75,6 +86,8 @@ pub(super) struct CpuData<C> {
     pub last_fqs_resched: AtomicU64,
     /// `cblist.len()` for those who look without the CPU's lock.
     pub cblist_len: AtomicU64,
+    /// `barrier_seq_snap`: the barrier this CPU's callbacks were last told about.
+    pub barrier_seq_snap: AtomicU64,
 }
 
 /// What only the CPU itself touches ("interrupts off here").
@@ -91,12 +104,18 @@ pub(super) struct Own<C> {
     pub qlen_last_fqs_check: u64,
     pub n_force_qs_snap: u64,
     pub in_batch: bool,
+    /// The list takes callbacks (false once the CPU is dead and its callbacks are gone).
+    pub enabled: bool,
+    /// A deferred quiescent state already raised the RCU core.
+    pub defer_qs_pending: bool,
 }
 
 /// Tree RCU for one machine. `C` is the user's callback.
 #[derive(Debug)]
 pub struct Rcu<C> {
     pub(super) tun: Tunables,
+    /// Preemptible read-side sections (`rcu_preempt`), or not (`rcu_sched`).
+    pub(super) preemptible: bool,
     pub(super) geometry: Geometry,
     pub(super) gp_seq: AtomicU64,
     pub(super) gp_flags: AtomicU32,
@@ -107,6 +126,13 @@ pub struct Rcu<C> {
     pub(super) nodes: Box<[Node]>,
     pub(super) cpus: Box<[CpuData<C>]>,
     pub(super) srs: SyncRequests,
+    /// Makes "reported" and "mask cleared" of an outgoing CPU one step for grace-period initialisation.
+    pub(super) ofl_lock: FullLock<()>,
+    pub(super) polled: FullLock<PolledState>,
+    pub(super) gp_seq_polled: AtomicU64,
+    pub(super) barrier: FullLock<BarrierState>,
+    /// Jiffy in which the latest grace period started.
+    pub(super) gp_start_jiffies: AtomicU64,
     /// Who emptied the root: CPU << 8 | how. Written under the root lock.
     pub(super) last_holdout: AtomicU64,
 }
@@ -142,10 +168,13 @@ impl<C> Rcu<C> {
                         completedqs: seq::SEQ_BOOT,
                         qsmaskinit: 0,
                         qsmaskinitnext: online,
+                        blocked: BlockedList::default(),
+                        wait_blkd_tasks: false,
                     }),
                     gp_seq: AtomicU64::new(seq::SEQ_BOOT),
                     qsmask: AtomicU64::new(0),
                     cbovldmask: AtomicU64::new(0),
+                    gp_tasks: AtomicBool::new(false),
                     fqs_funnel: AtomicBool::new(false),
                 }
             })
@@ -164,6 +193,8 @@ impl<C> Rcu<C> {
                     qlen_last_fqs_check: 0,
                     n_force_qs_snap: 0,
                     in_batch: false,
+                    enabled: true,
+                    defer_qs_pending: false,
                 }),
                 gp_seq: AtomicU64::new(seq::SEQ_BOOT),
                 gp_seq_needed: AtomicU64::new(seq::SEQ_BOOT),
@@ -173,10 +204,12 @@ impl<C> Rcu<C> {
                 watching_snap: AtomicU64::new(0),
                 last_fqs_resched: AtomicU64::new(0),
                 cblist_len: AtomicU64::new(0),
+                barrier_seq_snap: AtomicU64::new(0),
             })
             .collect();
         Ok(Rcu {
             tun: tun.clone(),
+            preemptible: tun.preempt.is_preemptible(),
             geometry,
             gp_seq: AtomicU64::new(seq::SEQ_BOOT),
             gp_flags: AtomicU32::new(0),
@@ -186,6 +219,11 @@ impl<C> Rcu<C> {
             nodes,
             cpus,
             srs: SyncRequests::default(),
+            ofl_lock: FullLock::new(()),
+            polled: FullLock::new(PolledState::default()),
+            gp_seq_polled: AtomicU64::new(seq::SEQ_BOOT),
+            barrier: FullLock::new(BarrierState::default()),
+            gp_start_jiffies: AtomicU64::new(0),
             last_holdout: AtomicU64::new(0),
         })
     }
@@ -224,6 +262,11 @@ impl<C> Rcu<C> {
                 bits(node.qsmask.load(Ordering::Relaxed)).map(|bit| node.shape.grplo + bit)
             })
             .collect()
+    }
+
+    /// Readers blocked inside a section that the grace period in progress still waits for.
+    pub fn blocking_readers(&self) -> Vec<ReaderId> {
+        self.geometry.leaves().flat_map(|leaf| self.lock_node(leaf).blocked.gp_blockers()).collect()
     }
 
     /// Locks a node. Every acquisition is a full barrier; see [`FullLock`].
@@ -266,6 +309,8 @@ impl<C> Rcu<C> {
                     qsmask: node.qsmask.load(Ordering::Relaxed),
                     qsmaskinit: state.qsmaskinit,
                     qsmaskinitnext: state.qsmaskinitnext,
+                    gp_blockers: state.blocked.gp_blockers(),
+                    wait_blkd_tasks: state.wait_blkd_tasks,
                 }
             })
             .collect();
@@ -294,6 +339,7 @@ impl<C> Rcu<C> {
             nodes,
             cpus,
             srs: self.srs.snapshot(),
+            gp_seq_polled: self.gp_seq_polled.load(Ordering::Relaxed),
         }
     }
 }

@@ -25,6 +25,10 @@ pub struct NodeSnapshot {
     pub qsmaskinit: u64,
     /// Leaf: CPUs that RCU regards as online.
     pub qsmaskinitnext: u64,
+    /// Leaf: blocked readers that the current grace period waits for, in list order.
+    pub gp_blockers: Vec<u64>,
+    /// Leaf: its last CPU left while blocked readers remained.
+    pub wait_blkd_tasks: bool,
 }
 
 /// One CPU's `rcu_data`.
@@ -61,6 +65,10 @@ pub struct SrsSnapshot {
     pub done_tail: bool,
     /// `srs_cleanups_pending`.
     pub cleanups_pending: u32,
+    /// `rcu_sr_normal_count`: calls on the direct route that are in flight.
+    pub count: i64,
+    /// `rcu_sr_normal_latched`.
+    pub latched: bool,
 }
 
 /// The whole tree.
@@ -78,4 +86,6 @@ pub struct Snapshot {
     pub cpus: Vec<CpuSnapshot>,
     /// Direct-wake requests.
     pub srs: SrsSnapshot,
+    /// `rs.gp_seq_polled`.
+    pub gp_seq_polled: u64,
 }

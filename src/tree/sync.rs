@@ -5,12 +5,16 @@
 //! end it wakes the newest few callers itself and leaves the rest to a worker. The head stays behind
 //! as the done tail until a later grace period's clean-up or worker frees it, so a machine at rest
 //! keeps one in use. With all five in use a grace period serves nobody and one more is requested.
+//!
+//! The *latch* keeps a flood off that stack: from 64 direct requests in flight on, new calls take the
+//! callback route until none is in flight (invariant I12).
 
 use super::rcu::{Cb, Rcu};
 use super::snapshot::SrsSnapshot;
 use super::waiters::{Waiter, WaiterChain, WaiterStack};
 use super::world::{Ctx, WorkItem, World};
-use crate::sync::{AtomicU32, FullLock, Ordering};
+use crate::config::Latch;
+use crate::sync::{AtomicBool, AtomicI64, AtomicU32, FullLock, Ordering};
 
 /// Wait heads (`SR_NORMAL_GP_WAIT_HEAD_MAX`).
 pub const WAIT_HEADS: usize = 5;
@@ -59,6 +63,35 @@ pub(super) struct SyncRequests {
     served: FullLock<Served>,
     /// Workers queued or running (`srs_cleanups_pending`).
     cleanups_pending: AtomicU32,
+    /// Direct requests in flight, as far as they are counted (`rcu_sr_normal_count`).
+    count: AtomicI64,
+    /// New calls take the callback route until all counted ones are gone (`rcu_sr_normal_latched`).
+    latched: AtomicBool,
+}
+
+/// Stages of a call on the direct route. Each is one atomic step; a caller may be preempted between
+/// two of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Push,
+    Count,
+    Latch,
+    Request,
+}
+
+/// A `synchronize_rcu()` call on its way to blocking.
+#[derive(Debug)]
+pub struct SyncCall {
+    route: Route,
+    stage: Stage,
+    waiter: Option<Waiter>,
+}
+
+impl SyncCall {
+    /// How this call waits.
+    pub fn route(&self) -> Route {
+        self.route
+    }
 }
 
 impl SyncRequests {
@@ -69,6 +102,8 @@ impl SyncRequests {
             wait_tail: served.wait_tail.is_some(),
             done_tail: !served.done.is_empty(),
             cleanups_pending: self.cleanups_pending.load(Ordering::Relaxed),
+            count: self.count.load(Ordering::Relaxed),
+            latched: self.latched.load(Ordering::Relaxed),
         }
     }
 
@@ -134,26 +169,79 @@ impl SyncRequests {
 }
 
 impl<C> Rcu<C> {
-    /// Which way a normal `synchronize_rcu()` goes.
-    pub fn sync_route(&self) -> Route {
-        if self.tun.wake_from_gp {
-            Route::Direct
-        } else {
-            Route::Callback
+    /// Begins a normal `synchronize_rcu()` and decides its route.
+    pub fn sync_begin(&self, waiter: Waiter) -> SyncCall {
+        let direct = self.tun.wake_from_gp && !self.srs.latched.load(Ordering::SeqCst);
+        SyncCall {
+            route: if direct { Route::Direct } else { Route::Callback },
+            // The latch's first version pushes a request before it counts it, so that it can be completed
+            // before it is counted; the merged one counts first.
+            stage: match self.tun.sr_normal_latch {
+                Latch::Merged => Stage::Count,
+                Latch::Off | Latch::V1 => Stage::Push,
+            },
+            waiter: Some(waiter),
         }
     }
 
-    /// The first half of `synchronize_rcu()`: after this the caller blocks until `waiter` is completed.
-    pub fn synchronize(&self, ctx: Ctx, waiter: Waiter, world: &mut impl World) -> Route {
-        let route = self.sync_route();
-        match route {
-            Route::Callback => self.call(ctx, Cb::Wake(waiter), world),
-            Route::Direct => {
-                self.srs.next.push(waiter);
+    /// One step of the call. True: the caller may block until its waiter is completed.
+    pub fn sync_step(&self, call: &mut SyncCall, ctx: Ctx, world: &mut impl World) -> bool {
+        if call.route == Route::Callback {
+            if let Some(waiter) = call.waiter.take() {
+                self.call(ctx, Cb::Wake(waiter), world);
+            }
+            return true;
+        }
+        let latch = self.tun.sr_normal_latch;
+        let threshold = self.tun.sr_normal_latch_threshold as i64;
+        match call.stage {
+            Stage::Push => {
+                if let Some(waiter) = call.waiter.take() {
+                    self.srs.next.push(waiter);
+                }
+                call.stage = if latch == Latch::V1 { Stage::Count } else { Stage::Request };
+            }
+            Stage::Count => {
+                let count = self.srs.count.fetch_add(1, Ordering::SeqCst) + 1;
+                let closes = match latch {
+                    Latch::V1 => count >= threshold,
+                    // Only an exact hit: this call's own request is counted and not pushed yet, so a
+                    // later drain to zero is sure to come and open the latch again.
+                    Latch::Off | Latch::Merged => count == threshold,
+                };
+                call.stage = match (closes, latch) {
+                    (true, _) => Stage::Latch,
+                    (false, Latch::V1) => Stage::Request,
+                    (false, _) => Stage::Push,
+                };
+            }
+            Stage::Latch => {
+                self.srs.latched.store(true, Ordering::SeqCst);
+                call.stage = if latch == Latch::V1 { Stage::Request } else { Stage::Push };
+            }
+            Stage::Request => {
                 self.request_gp(ctx, world);
+                return true;
             }
         }
-        route
+        false
+    }
+
+    /// The first half of `synchronize_rcu()` in one go: after this the caller blocks.
+    pub fn synchronize(&self, ctx: Ctx, waiter: Waiter, world: &mut impl World) -> Route {
+        let mut call = self.sync_begin(waiter);
+        while !self.sync_step(&mut call, ctx, world) {}
+        call.route
+    }
+
+    /// A direct request was completed: latch accounting. Only the step to zero opens the latch.
+    fn uncount(&self) {
+        if self.tun.sr_normal_latch == Latch::Off {
+            return;
+        }
+        if self.srs.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.srs.latched.store(false, Ordering::SeqCst);
+        }
     }
 
     /// Wakes the callers whose grace period ended, as far as the kthread does so itself.
@@ -161,6 +249,7 @@ impl<C> Rcu<C> {
         let (wake, left) = self.srs.gp_cleanup();
         for (waiter, gp_seq) in wake {
             world.complete(waiter, gp_seq);
+            self.uncount();
         }
         if left && !world.queue_work(WorkItem::SrsCleanup) {
             // Queued before and not running yet: that run will see this head too.
@@ -174,6 +263,7 @@ impl<C> Rcu<C> {
             WorkItem::SrsCleanup => {
                 for (waiter, gp_seq) in self.srs.cleanup_work() {
                     world.complete(waiter, gp_seq);
+                    self.uncount();
                 }
                 self.srs.cleanups_pending.fetch_sub(1, Ordering::Release);
             }

@@ -75,6 +75,11 @@ impl ContextTracking {
         self.add(WATCHING - CONTEXT_IDLE);
     }
 
+    /// Passes through an extended quiescent state for a moment.
+    pub fn momentary_eqs(&self) {
+        self.add(2 * WATCHING);
+    }
+
     /// An interrupt arrives. True when RCU was not watching and now is.
     pub fn irq_enter(&self) -> bool {
         let nesting = self.irq_nesting.load(Ordering::Relaxed);

@@ -42,6 +42,13 @@ pub enum TickHit {
     KernelSection,
 }
 
+/// Interrupts that the engine sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ipi {
+    /// Calls [`super::Rcu::barrier_ipi`] there.
+    Barrier,
+}
+
 /// Kernel threads of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kthread {
@@ -118,6 +125,10 @@ pub trait World {
     fn wake(&mut self, kthread: Kthread);
     /// Have the RCU core run on that CPU soon.
     fn raise_core(&mut self, cpu: u32);
+    /// Interrupt that CPU. A world that finds it offline makes the call on its behalf.
+    fn send_ipi(&mut self, cpu: u32, ipi: Ipi);
+    /// Pass through an extended quiescent state for a moment (this CPU).
+    fn momentary_eqs(&mut self, cpu: u32);
     /// Ask that CPU for a context switch.
     fn resched(&mut self, cpu: u32);
     /// Release a waiter. `gp_seq` is the number, while it ran, of the grace period that served it.

@@ -1,0 +1,147 @@
+//! Read-side sections of preemptible kernels: entering, leaving, being preempted inside one.
+//!
+//! The fast path is a counter. A reader that is preempted inside its section is queued on the leaf of
+//! the CPU where that happened, and stays on that leaf however it migrates; then its CPU may report a
+//! quiescent state while the leaf goes on waiting for the reader. The outermost unlock of such a
+//! reader takes the slow path and, when it was the last blocker of its leaf, reports for the leaf.
+
+use super::qs::Report;
+use super::rcu::{CpuData, Rcu};
+use super::world::{Ctx, World};
+use crate::stats::Resolution;
+use crate::sync::Ordering;
+
+/// The read-side state of one task. Its world keeps it.
+#[derive(Debug)]
+pub struct Reader {
+    id: super::blocked::ReaderId,
+    pub(super) depth: u32,
+    /// Queued on this leaf under this key.
+    blocked: Option<(u32, u32)>,
+    /// Asked to come by the slow path at its outermost unlock.
+    need_qs: bool,
+}
+
+impl Reader {
+    /// Outside any section.
+    pub fn new(id: super::blocked::ReaderId) -> Self {
+        Reader { id, depth: 0, blocked: None, need_qs: false }
+    }
+
+    /// `rcu_read_lock()`.
+    pub fn lock(&mut self) {
+        self.depth += 1;
+    }
+
+    /// Sections open, one inside the other.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The outermost unlock has more to do than count down.
+    fn is_special(&self) -> bool {
+        self.blocked.is_some() || self.need_qs
+    }
+}
+
+impl<C> Rcu<C> {
+    /// `rcu_read_unlock()`. `disabled`: preemption, softirqs or interrupts are off here, so that a
+    /// quiescent state has to wait for a better moment.
+    pub fn read_unlock(&self, ctx: Ctx, reader: &mut Reader, disabled: bool, world: &mut impl World) {
+        assert!(reader.depth > 0, "rcu_read_unlock() without rcu_read_lock()");
+        reader.depth -= 1;
+        if reader.depth > 0 || !reader.is_special() {
+            return;
+        }
+        if !disabled {
+            return self.report_deferred_qs(ctx, reader, world);
+        }
+        // Deferred: the next context switch, tick, softirq or idle entry of this task reports it.
+        if ctx.in_irq {
+            let rdp = &self.cpus[ctx.cpu as usize];
+            if !std::mem::replace(&mut rdp.own.lock().defer_qs_pending, true) {
+                world.raise_core(ctx.cpu);
+            }
+        } else {
+            world.resched(ctx.cpu);
+        }
+    }
+
+    /// The task goes on outside any section, with everything enabled: do what its last unlock left.
+    pub fn report_deferred_qs(&self, ctx: Ctx, reader: &mut Reader, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        rdp.own.lock().defer_qs_pending = false;
+        if reader.depth > 0 || !reader.is_special() {
+            return;
+        }
+        if std::mem::take(&mut reader.need_qs) {
+            Self::record_qs(&mut rdp.own.lock(), Resolution::ContextSwitch);
+        }
+        if let Some((leaf, key)) = reader.blocked.take() {
+            self.unblock_reader(ctx, leaf as usize, key, world);
+        }
+    }
+
+    /// Preempted inside its section: onto the leaf's list, at or behind the pointer of each grace
+    /// period that its CPU still owes a quiescent state.
+    pub(super) fn queue_blocked_reader(&self, rdp: &CpuData<C>, reader: &mut Reader) {
+        if reader.blocked.is_some() {
+            return;
+        }
+        let node = &self.nodes[rdp.leaf];
+        let mut leaf = self.lock_node(rdp.leaf);
+        let blocks_gp = node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0;
+        debug_assert!(
+            !blocks_gp || leaf.completedqs != node.gp_seq.load(Ordering::Relaxed),
+            "a leaf that passed its quiescent state up owes none"
+        );
+        let key = leaf.blocked.insert(reader.id, blocks_gp, false);
+        node.gp_tasks.store(leaf.blocked.blocks_gp(), Ordering::SeqCst);
+        reader.blocked = Some((rdp.leaf as u32, key));
+    }
+
+    /// A blocked reader left its section.
+    fn unblock_reader(&self, ctx: Ctx, index: usize, key: u32, world: &mut impl World) {
+        let by = Report { cpu: ctx.cpu, how: Resolution::BlockedReader };
+        let root_done = {
+            let node = &self.nodes[index];
+            let mut leaf = self.lock_node(index);
+            let last = leaf.blocked.remove(key);
+            node.gp_tasks.store(leaf.blocked.blocks_gp(), Ordering::SeqCst);
+            if !last || node.qsmask.load(Ordering::Relaxed) != 0 {
+                // Others block, or CPUs are owed: whoever comes last reports.
+                false
+            } else {
+                let gps = node.gp_seq.load(Ordering::Relaxed);
+                leaf.completedqs = gps;
+                match node.shape.parent {
+                    None => {
+                        self.root_is_done(by);
+                        true
+                    }
+                    Some(parent) => {
+                        drop(leaf);
+                        self.report_up(parent, self.lock_node(parent), node.shape.grpmask, gps, by)
+                    }
+                }
+            }
+        };
+        if root_done {
+            self.wake_gp_kthread(ctx, world);
+        }
+    }
+
+    /// A tick found its CPU inside a long section that holds a grace period of more than a second up:
+    /// have the outermost unlock record the quiescent state at once.
+    pub(super) fn ask_for_help(&self, rdp: &CpuData<C>, reader: &mut Reader, world: &impl World) {
+        let own = rdp.own.lock();
+        let started = self.gp_start_jiffies.load(Ordering::Relaxed);
+        if own.core_needs_qs
+            && own.norm
+            && self.preemptible
+            && world.jiffies() > started + u64::from(self.tun.hz)
+        {
+            reader.need_qs = true;
+        }
+    }
+}
