@@ -414,7 +414,10 @@ fn looping_callers_on_the_direct_route_take_two_grace_periods() {
             ("hz", 1000),
             ("rcu_normal_wake_from_gp", 1),
             ("early_qs", early),
-        ]);
+        ])
+        // The latch would send the 64th caller to the callback route.
+        .with("sr_normal_latch", "off")
+        .expect("valid");
         let machine = Machine {
             idle_exit_ns,
             ..quiet()

@@ -17,6 +17,10 @@ pub(super) enum Irq {
     Sleep(TaskId),
     /// Background noise begins.
     Noise,
+    /// A barrier's interrupt.
+    Barrier,
+    /// A device interrupt of this workload part, which queues callbacks.
+    Periodic(u32),
 }
 
 /// What the CPU is doing right now. Each phase but `Idle` (and an endless burst) ends with one
@@ -75,7 +79,7 @@ pub(super) struct Cpu<'r> {
     pub softirq: u8,
     pub soft: Option<SoftPass>,
     /// Callbacks being invoked.
-    pub batch: Option<Batch<'r, u64>>,
+    pub batch: Option<Batch<'r, UserCb>>,
     /// The interrupt being handled came out of an extended quiescent state.
     pub irq_section: Option<u64>,
     /// When the current task got the CPU, for its slice.
@@ -97,6 +101,21 @@ pub(super) struct Cpu<'r> {
     pub governor: Option<Stream>,
     pub noise_task: Option<TaskId>,
     pub ksoftirqd: Option<TaskId>,
+
+    // Hotplug.
+    pub online: bool,
+    /// On its way offline: it runs nothing any more and dies when it is idle.
+    pub dying: bool,
+    /// Pinned tasks that wait for the CPU to come back.
+    pub parked: Vec<TaskId>,
+}
+
+/// A callback of a workload.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UserCb {
+    pub id: u64,
+    /// How often it posts itself again.
+    pub reposts: u32,
 }
 
 impl Cpu<'_> {
@@ -127,13 +146,20 @@ impl Cpu<'_> {
             governor: None,
             noise_task: None,
             ksoftirqd: None,
+            online: true,
+            dying: false,
+            parked: Vec::new(),
         }
     }
 
     /// Idle for the scheduler: the idle task is current and nothing is queued or on its way. An
     /// interrupt on an idle CPU leaves it idle in this sense.
     pub(super) fn is_idle(&self) -> bool {
-        self.curr.is_none() && self.queue.is_empty() && !matches!(self.phase, Phase::Switch(Some(_)))
+        self.online
+            && !self.dying
+            && self.curr.is_none()
+            && self.queue.is_empty()
+            && !matches!(self.phase, Phase::Switch(Some(_)))
     }
 
     /// Interrupts are taken at once in this phase (waking counts as off: the CPU is on its way to one).

@@ -46,6 +46,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// An interrupt reaches the CPU.
     pub(super) fn irq_arrives(&mut self, cpu: u32, irq: Irq) {
+        if !self.hw.cpus[cpu as usize].online {
+            return self.irq_at_offline_cpu(cpu, irq);
+        }
         let c = &mut self.hw.cpus[cpu as usize];
         if !c.takes_irqs() {
             c.pending.push_back(irq);
@@ -68,6 +71,12 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 self.hw.wake_soon(task);
             }
             Irq::Noise => self.noise_begins(cpu),
+            Irq::Barrier => {
+                self.hw.spent += self.hw.machine.irq_ns;
+                let rcu = self.rcu;
+                rcu.barrier_ipi(cpu, &mut self.hw);
+            }
+            Irq::Periodic(part) => self.periodic_interrupt(cpu, part),
         }
         let cost = self.end_step();
         if irq == Irq::Tick {
@@ -168,7 +177,13 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.hw.spent += self.hw.machine.rcu_softirq_ns;
         let ctx = self.ctx(cpu, in_irq);
         let rcu = self.rcu;
-        self.hw.cpus[cpu as usize].batch = rcu.core(ctx, &mut self.hw);
+        // Deferred quiescent states of the interrupted task are reported here, unless it runs with
+        // preemption disabled.
+        let curr = self.hw.cpus[cpu as usize].curr;
+        let open = curr.filter(|&id| self.hw.tasks[id as usize].mode != RunMode::Section);
+        let mut reader = self.take_reader(open);
+        self.hw.cpus[cpu as usize].batch = rcu.core(ctx, reader.as_deref_mut(), &mut self.hw);
+        self.put_reader(open, reader);
         self.invoke_callbacks(cpu, in_irq);
         self.see(Sight::Core { cpu });
         vectors & !RCU_SOFTIRQ
@@ -176,6 +191,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// Invokes callbacks of the CPU's batch, a few at a time.
     fn invoke_callbacks(&mut self, cpu: u32, in_irq: bool) {
+        let rcu = self.rcu;
         let Some(mut batch) = self.hw.cpus[cpu as usize].batch.take() else {
             return;
         };
@@ -201,7 +217,13 @@ impl<O: Observer> Kernel<'_, '_, O> {
                     }
                     self.hw.complete(waiter, gp_seq);
                 }
-                Cb::User(id) => self.see(Sight::CallbackInvoked { cpu, id }),
+                Cb::User(user) => {
+                    self.see(Sight::CallbackInvoked { cpu, id: user.id });
+                    if user.reposts > 0 {
+                        self.queue_callback(ctx, user.reposts - 1);
+                    }
+                }
+                Cb::Barrier => rcu.barrier_callback(&mut self.hw),
             }
         }
         self.hw.cpus[cpu as usize].batch = Some(batch);
@@ -245,6 +267,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// The current task goes on: with its burst, with its next step, or not at all.
     pub(super) fn go_on(&mut self, cpu: u32) {
+        let preemptible = self.hw.tun.preempt.is_preemptible();
         loop {
             if let Some(irq) = self.hw.cpus[cpu as usize].pending.pop_front() {
                 return self.start_hard(cpu, irq);
@@ -255,7 +278,14 @@ impl<O: Observer> Kernel<'_, '_, O> {
             if c.resched_lazy && task.mode == RunMode::User {
                 c.need_resched = true;
             }
-            if c.need_resched && task.mode != RunMode::Section {
+            // A kernel that is not preemptible gives way in user mode, or between two bursts outside any
+            // section, which is where its reschedule points are.
+            let gives_way = match task.mode {
+                RunMode::User => true,
+                RunMode::Section => false,
+                RunMode::Kernel => preemptible || (task.burst == 0 && !task.in_reader()),
+            };
+            if c.need_resched && gives_way {
                 return self.switch(cpu);
             }
             if task.burst > 0 {
@@ -283,10 +313,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
     /// A context switch: away from whatever is current, to the first in the queue or to idle.
     pub(super) fn switch(&mut self, cpu: u32) {
         let ctx = self.ctx(cpu, false);
+        let prev = self.hw.cpus[cpu as usize].curr;
         let c = &mut self.hw.cpus[cpu as usize];
-        let from_idle = c.curr.is_none();
+        let from_idle = prev.is_none();
         let slice_over = self.hw.now - c.slice_from >= self.hw.machine.slice_ns;
-        if let Some(id) = c.curr {
+        if let Some(id) = prev {
             let task = &mut self.hw.tasks[id as usize];
             if task.state == TaskState::Running {
                 // Preempted: back behind whoever preempted it, or to the end when its slice is used up.
@@ -298,6 +329,10 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 }
             }
         }
+        if self.hw.cpus[cpu as usize].dying {
+            self.move_tasks_away(cpu);
+        }
+        let c = &mut self.hw.cpus[cpu as usize];
         let tasks = &self.hw.tasks;
         let best = c
             .queue
@@ -317,10 +352,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
             self.see(Sight::EqsExit { cpu });
             self.leave_idle(cpu);
         }
-        self.rcu.context_switch(ctx);
+        self.begin_step(cpu);
+        let rcu = self.rcu;
+        let mut reader = self.take_reader(prev);
+        rcu.context_switch(ctx, reader.as_deref_mut(), &mut self.hw);
+        self.put_reader(prev, reader);
+        let rcu_cost = self.end_step();
         self.hw.counters.context_switches += 1;
         self.see(Sight::ContextSwitch { cpu });
-        let mut cost = self.hw.machine.switch_ns;
+        let mut cost = self.hw.machine.switch_ns + rcu_cost;
         if from_idle || next.is_none() {
             cost += self.hw.machine.idle_switch_ns;
         }
@@ -342,6 +382,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
             None if !c.queue.is_empty() => self.switch(cpu),
             None => {
                 c.need_resched = false;
+                if c.dying {
+                    return self.die(cpu);
+                }
                 c.ct.idle_enter();
                 self.see(Sight::EqsEnter { cpu });
                 self.set_phase(cpu, Phase::Idle, u64::MAX);

@@ -34,7 +34,10 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let hit = self.interrupted(cpu);
         let ctx = self.ctx(cpu, true);
         let rcu = self.rcu;
-        rcu.tick(ctx, hit, &mut self.hw);
+        let curr = self.hw.cpus[cpu as usize].curr;
+        let mut reader = self.take_reader(curr);
+        rcu.tick(ctx, hit, reader.as_deref_mut(), &mut self.hw);
+        self.put_reader(curr, reader);
         self.see(Sight::Tick {
             cpu,
             user: hit == TickHit::User,

@@ -1,7 +1,7 @@
 //! The simulated machine as a whole: its state, its answers to the engine, its event loop.
 
 use super::calendar::{Calendar, Class};
-use super::cpu::{Cpu, Irq, RCU_SOFTIRQ};
+use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
 use super::random::{Purpose, Stream};
@@ -12,8 +12,8 @@ use crate::config::Tunables;
 use crate::stats::{Counters, GracePeriods, Samples};
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
-use crate::tree::world::{Ctx, Current, Fence, GpRecord, Kthread, TickHit, Work, WorkItem, World};
-use crate::tree::{GpKthread, GpWait, Rcu};
+use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, TickHit, Work, WorkItem, World};
+use crate::tree::{GpKthread, GpWait, Rcu, Reader};
 use crate::workload::Part;
 
 /// Calendar entries.
@@ -59,6 +59,7 @@ pub(super) struct Hw<'r> {
     pub grace_periods: GracePeriods,
     /// Time of the last sign of progress of a waiting call, ns.
     pub last_progress: u64,
+    pub next_callback: u64,
 }
 
 impl Hw<'_> {
@@ -75,15 +76,9 @@ impl Hw<'_> {
         self.calendar.push(at, class, event);
     }
 
-    pub(super) fn send_ipi(&mut self, cpu: u32) {
+    pub(super) fn interrupt(&mut self, cpu: u32, irq: Irq) {
         self.counters.ipis += 1;
-        self.push(
-            self.after_now(self.machine.ipi_ns),
-            Event::Irq {
-                cpu,
-                irq: Irq::Resched,
-            },
-        );
+        self.push(self.after_now(self.machine.ipi_ns), Event::Irq { cpu, irq });
     }
 
     pub(super) fn wake_soon(&mut self, task: TaskId) {
@@ -130,8 +125,17 @@ impl World for Hw<'_> {
     fn resched(&mut self, cpu: u32) {
         self.cpus[cpu as usize].need_resched = true;
         if cpu != self.at_cpu {
-            self.send_ipi(cpu);
+            self.interrupt(cpu, Irq::Resched);
         }
+    }
+
+    fn send_ipi(&mut self, cpu: u32, ipi: Ipi) {
+        let Ipi::Barrier = ipi;
+        self.interrupt(cpu, Irq::Barrier);
+    }
+
+    fn momentary_eqs(&mut self, cpu: u32) {
+        self.cpus[cpu as usize].ct.momentary_eqs();
     }
 
     fn complete(&mut self, waiter: Waiter, gp_seq: u64) {
@@ -186,7 +190,7 @@ impl World for Hw<'_> {
 
 /// The machine and the engine under one observer.
 pub(super) struct Kernel<'r, 'o, O: Observer> {
-    pub rcu: &'r Rcu<u64>,
+    pub rcu: &'r Rcu<UserCb>,
     pub hw: Hw<'r>,
     pub parts: Vec<Part>,
     pub gp: GpKthread,
@@ -197,20 +201,21 @@ pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub gp_timed_out: bool,
     /// CPU on whose wheel the kthread's timeout was armed.
     pub gp_timer_cpu: u32,
+    /// The task that last took a CPU down.
+    pub hotplug_task: Option<TaskId>,
     /// Bounded tasks that are not done yet; the run ends with the last one.
     pub live: u64,
     /// `synchronize_rcu()` calls in flight.
     pub in_flight: u64,
     pub calls_done: u64,
     pub next_section: u64,
-    pub next_callback: u64,
     pub observer: &'o mut O,
 }
 
 impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
     /// A machine at rest: all CPUs idle without a tick, the kthread waiting for a request.
     pub(super) fn new(
-        rcu: &'r Rcu<u64>,
+        rcu: &'r Rcu<UserCb>,
         tun: &Tunables,
         machine: &Machine,
         seed: u64,
@@ -228,6 +233,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
         };
         let mut cpus: Vec<Cpu<'r>> = (0..tun.nr_cpus).map(|_| Cpu::new()).collect();
         for (id, cpu) in cpus.iter_mut().enumerate() {
+            cpu.online = (id as u32) < online;
             cpu.ct.idle_enter();
             if machine.noise > 0.0 {
                 cpu.noise = Some(Stream::new(seed, Purpose::Noise, id as u64));
@@ -257,6 +263,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             samples: Samples::default(),
             grace_periods: GracePeriods::default(),
             last_progress: 0,
+            next_callback: 0,
         };
         let mut kernel = Kernel {
             rcu,
@@ -267,11 +274,11 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             gp_asleep: false,
             gp_timed_out: false,
             gp_timer_cpu: gp_cpu,
+            hotplug_task: None,
             live: 0,
             in_flight: 0,
             calls_done: 0,
             next_section: 0,
-            next_callback: 0,
             observer,
         };
         let gp_class = if tun.kthread_prio > 0 {
@@ -304,6 +311,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             burst: 0,
             mode: RunMode::Kernel,
             wake_pending: false,
+            reader: None,
         });
         self.hw.tasks.len() as TaskId - 1
     }
@@ -342,6 +350,17 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             cpu,
             in_irq,
             current: self.current(cpu),
+        }
+    }
+
+    /// Takes the read-side state of a task out, for the time of a call into the engine.
+    pub(super) fn take_reader(&mut self, task: Option<TaskId>) -> Option<Box<Reader>> {
+        self.hw.tasks[task? as usize].reader.take()
+    }
+
+    pub(super) fn put_reader(&mut self, task: Option<TaskId>, reader: Option<Box<Reader>>) {
+        if let Some(task) = task {
+            self.hw.tasks[task as usize].reader = reader;
         }
     }
 

@@ -2,6 +2,7 @@
 //! tree's state after it. The engine neither knows nor pays for it when nobody looks.
 
 use crate::tree::Snapshot;
+use crate::workload::SyncCallKind;
 
 /// Something that happened, seen from outside the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,14 +20,16 @@ pub enum Sight {
         /// Its id.
         id: u64,
     },
-    /// `synchronize_rcu()` was entered.
+    /// `synchronize_rcu()`, or another way to wait, was entered.
     SyncBegin {
         /// Task id.
         task: u32,
         /// Where.
         cpu: u32,
-        /// Direct-wake route (else the callback route).
+        /// Direct-wake route (`Sync` only; else by callback).
         direct: bool,
+        /// How the task waits.
+        kind: SyncCallKind,
     },
     /// That task's `synchronize_rcu()` returned.
     SyncEnd {
@@ -83,6 +86,23 @@ pub enum Sight {
     DirectComplete {
         /// The waiting task.
         task: u32,
+    },
+    /// A CPU came online: grace periods that start from now on wait for it.
+    CpuOnline {
+        /// Which CPU.
+        cpu: u32,
+    },
+    /// A CPU went offline; what it had queued moves to another CPU later.
+    CpuOffline {
+        /// Which CPU.
+        cpu: u32,
+    },
+    /// The callbacks of a CPU that went offline were taken over.
+    CallbacksMigrated {
+        /// Dead CPU.
+        from: u32,
+        /// Surviving CPU.
+        to: u32,
     },
     /// The run is over; `interrupted` as in the result.
     End {

@@ -13,6 +13,9 @@ pub(super) enum Purpose {
     Start = 3,
     Noise = 4,
     Governor = 5,
+    Readers = 6,
+    Flood = 7,
+    Hotplug = 8,
 }
 
 /// One stream.

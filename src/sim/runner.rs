@@ -183,10 +183,10 @@ fn estimate(config: &Config, workload: &Workload) -> (u64, String) {
         tick_ns
     };
     let (mut tasks, mut calls, mut span) = (0u64, 0u64, 0u64);
+    let online = u64::from(tun.maxcpus);
     for part in &workload.parts {
-        match part {
+        tasks = tasks.saturating_add(match part {
             Part::SyncFlood(flood) => {
-                tasks = tasks.saturating_add(flood.tasks);
                 let pace = if flood.interval_ns > 0 {
                     flood.interval_ns
                 } else {
@@ -201,15 +201,14 @@ fn estimate(config: &Config, workload: &Workload) -> (u64, String) {
                 calls = calls.saturating_add(flood.tasks.saturating_mul(by_time.min(by_count)));
                 // A rough idea of how many grace periods there are: one per call of one task.
                 span = span.saturating_add(by_time.min(by_count));
+                flood.tasks
             }
-            Part::CpuLoad(load) => {
-                let cpus = match &load.cpus {
-                    crate::workload::Cpus::All => u64::from(tun.maxcpus),
-                    crate::workload::Cpus::List(list) => list.len() as u64,
-                };
-                tasks = tasks.saturating_add(cpus);
-            }
-        }
+            Part::CpuLoad(load) => load.cpus.resolve(tun.maxcpus).len() as u64,
+            Part::Readers(readers) => readers.tasks,
+            Part::CallRcuFlood(flood) => flood.tasks,
+            Part::PeriodicInterrupt(_) => online,
+            Part::Hotplug(_) => 1,
+        });
     }
     let parts = [
         (
@@ -246,34 +245,20 @@ struct Progress {
 
 impl Progress {
     fn of(workload: &Workload) -> Self {
-        let floods = workload.parts.iter().filter_map(|part| match part {
-            Part::SyncFlood(flood) => Some(flood),
-            Part::CpuLoad(_) => None,
-        });
-        let mut calls = 0u64;
-        let mut until = 0u64;
-        for flood in floods {
-            if flood.duration_ns > 0 {
-                until = until.max(flood.duration_ns);
-            } else {
-                calls = calls.saturating_add(flood.tasks.saturating_mul(flood.calls));
-            }
-        }
-        for part in &workload.parts {
-            if let Part::CpuLoad(load) = part {
-                until = until.max(load.duration_ns);
-            }
-        }
+        let until = workload.parts.iter().map(Part::duration_ns).max().unwrap_or(0);
         if until > 0 {
-            Progress {
+            return Progress {
                 total: until,
                 by_calls: false,
-            }
-        } else {
-            Progress {
-                total: calls,
-                by_calls: true,
-            }
+            };
+        }
+        let calls = workload.parts.iter().fold(0u64, |sum, part| match part {
+            Part::SyncFlood(flood) => sum.saturating_add(flood.tasks.saturating_mul(flood.calls)),
+            _ => sum,
+        });
+        Progress {
+            total: calls,
+            by_calls: true,
         }
     }
 }
@@ -296,7 +281,7 @@ fn run<O: Observer>(
     let tun = config.tunables();
     let wall = Instant::now();
     let cpu = thread_cpu_ns();
-    let rcu: Rcu<u64> = Rcu::new(tun)?;
+    let rcu: Rcu<super::cpu::UserCb> = Rcu::new(tun)?;
     let mut kernel = Kernel::new(&rcu, tun, machine, seed, observer);
     kernel.start_workload(&workload.parts, seed);
 

@@ -1,11 +1,10 @@
 //! Waking tasks: where a woken task runs, and whom it preempts.
 
-use super::cpu::Phase;
+use super::cpu::{Irq, Phase};
 use super::kernel::{Event, Hw, Kernel};
 use super::observe::{Observer, Sight};
 use super::task::{Program, SchedClass, TaskId, TaskState};
 use crate::config::Preempt;
-use crate::tree::Route;
 
 /// Which online CPUs are idle for the scheduler, as a bit set.
 #[derive(Debug)]
@@ -76,6 +75,19 @@ impl Hw<'_> {
         self.idle_mask.set(cpu, idle);
     }
 
+    /// The CPU is online and not on its way offline.
+    pub(super) fn takes_tasks(&self, cpu: u32) -> bool {
+        let c = &self.cpus[cpu as usize];
+        c.online && !c.dying
+    }
+
+    /// Lowest CPU that takes tasks.
+    pub(super) fn first_online(&self) -> u32 {
+        (0..self.cpus.len() as u32)
+            .find(|&cpu| self.takes_tasks(cpu))
+            .expect("one CPU stays online")
+    }
+
     /// Where a woken task goes: its previous CPU if idle, else the waker's if idle and of the same
     /// last-level cache, else the next idle one of that cache, else its previous CPU. A real-time
     /// task stays unless a real-time task is there.
@@ -85,6 +97,9 @@ impl Hw<'_> {
         let mask = &self.idle_mask;
         if task.pinned || mask.is_idle(prev) {
             return prev;
+        }
+        if !self.takes_tasks(prev) {
+            return mask.next_in_llc(prev).unwrap_or(from);
         }
         if task.class == SchedClass::Fifo {
             let current = self.cpus[prev as usize].curr;
@@ -110,14 +125,32 @@ impl<O: Observer> Kernel<'_, '_, O> {
             TaskState::Queued => {}
             TaskState::Blocked => {
                 self.hw.counters.wakeups += 1;
-                let target = self.hw.place(id, from);
-                self.enqueue(id, target, from);
+                self.enqueue_somewhere(id, from);
             }
         }
     }
 
+    /// Queues a task where it belongs; one that is pinned to an offline CPU is parked there.
+    pub(super) fn enqueue_somewhere(&mut self, id: TaskId, from: u32) {
+        let from = if self.hw.takes_tasks(from) {
+            from
+        } else {
+            self.hw.first_online()
+        };
+        let target = self.hw.place(id, from);
+        if self.hw.takes_tasks(target) {
+            self.enqueue(id, target, from);
+        } else {
+            debug_assert!(self.hw.tasks[id as usize].pinned);
+            self.hw.tasks[id as usize].state = TaskState::Queued;
+            self.hw.cpus[target as usize].parked.push(id);
+        }
+    }
+
     fn enqueue(&mut self, id: TaskId, target: u32, from: u32) {
-        let full = self.hw.tun.preempt == Preempt::Full;
+        // With lazy preemption an ordinary task waits; a non-preemptible kernel's task is marked at
+        // once and gives way at its next reschedule point.
+        let full = self.hw.tun.preempt != Preempt::Lazy;
         let task = &mut self.hw.tasks[id as usize];
         if id == self.hw.gp_task && task.cpu != target {
             self.hw.counters.gp_kthread_migrations += 1;
@@ -149,7 +182,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             return;
         }
         if target != from || phase == Phase::Idle {
-            self.hw.send_ipi(target);
+            self.hw.interrupt(target, Irq::Resched);
         } else if phase == Phase::Run {
             // A running task woke somebody on its own CPU.
             self.pause_burst(target);
@@ -162,7 +195,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if let Program::Sync(caller) = &mut self.hw.tasks[id as usize].program {
             caller.released_by = Some(gp_seq);
         }
-        if self.rcu.sync_route() == Route::Direct {
+        let direct = match &self.hw.tasks[id as usize].program {
+            Program::Sync(caller) => caller.direct,
+            _ => false,
+        };
+        if direct {
             self.see(Sight::DirectComplete { task: id });
         }
         self.wake_task(id, from);

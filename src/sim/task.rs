@@ -1,6 +1,8 @@
 //! Tasks: what each kind does next, and its state.
 
+use super::random::Stream;
 use crate::tree::waiters::Waiter;
+use crate::tree::{FullCookie, Reader, SyncCall};
 
 /// Index of a task.
 pub(super) type TaskId = u32;
@@ -37,8 +39,14 @@ pub(super) enum RunMode {
 pub(super) enum SyncPhase {
     /// Before a call (first, or after gap, think time or due time).
     Call,
-    /// In the call, about to block or to return.
+    /// In `synchronize_rcu()`, not yet blocking.
+    Entering,
+    /// About to block or to return.
     InCall,
+    /// Polling with this cookie.
+    Polling(u64),
+    /// Polling with this full cookie.
+    PollingFull(FullCookie),
     /// All done.
     Done,
 }
@@ -61,6 +69,10 @@ pub(super) struct SyncCaller {
     /// The grace period that released the call, once it did.
     pub released_by: Option<u64>,
     pub callback: u64,
+    /// The call's progress while `Entering`.
+    pub call: Option<SyncCall>,
+    /// The call is on the direct route.
+    pub direct: bool,
 }
 
 /// Where a CPU load is in its cycle.
@@ -77,12 +89,65 @@ pub(super) struct LoadCaller {
     pub done: bool,
 }
 
+/// Where a reader is in its loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReaderPhase {
+    /// Outside any section.
+    Outside,
+    /// In the first half, all levels of nesting open.
+    FirstHalf,
+    /// In the second half, only the outermost level open.
+    SecondHalf,
+    /// The rest of a preemption-disabled region around the outermost unlock.
+    Disabled,
+}
+
+/// A task with read-side sections.
+#[derive(Debug)]
+pub(super) struct ReaderTask {
+    pub part: u32,
+    pub phase: ReaderPhase,
+    pub sections_left: u64,
+    pub random: Stream,
+    /// Second half of the section in progress, ns.
+    pub rest: u64,
+    /// Preemption is disabled around this section's outermost unlock.
+    pub deferred: bool,
+    pub section: u64,
+    pub done: bool,
+}
+
+/// A task that queues callbacks.
+#[derive(Debug)]
+pub(super) struct FloodTask {
+    pub part: u32,
+    pub callbacks_left: u64,
+    /// Callbacks of the current burst still to queue.
+    pub burst_left: u64,
+    pub random: Stream,
+    pub done: bool,
+}
+
+/// The task that takes CPUs offline and online.
+#[derive(Debug)]
+pub(super) struct HotplugTask {
+    pub part: u32,
+    pub transitions_left: u64,
+    pub random: Stream,
+    /// CPU that is on its way offline.
+    pub waiting_for: Option<u32>,
+    pub done: bool,
+}
+
 /// What a task does.
 #[derive(Debug)]
 pub(super) enum Program {
     GpKthread,
     Sync(Box<SyncCaller>),
     Load(LoadCaller),
+    Reader(Box<ReaderTask>),
+    Flood(Box<FloodTask>),
+    Hotplug(Box<HotplugTask>),
     /// The `sync_wq` worker.
     Worker,
     /// Background noise of one CPU; its bursts are set from outside.
@@ -113,6 +178,15 @@ pub(super) struct Task {
     pub mode: RunMode,
     /// Woken while not asleep: the next block returns at once.
     pub wake_pending: bool,
+    /// Read-side state, for tasks that have sections.
+    pub reader: Option<Box<Reader>>,
+}
+
+impl Task {
+    /// Inside a read-side section.
+    pub(super) fn in_reader(&self) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.depth() > 0)
+    }
 }
 
 /// What a task wants when its burst is over.

@@ -161,6 +161,8 @@ pub struct Counters {
     pub noise_cpu_ns: u64,
     /// Times the grace-period kthread was put on another CPU than before.
     pub gp_kthread_migrations: u64,
+    /// CPUs taken offline.
+    pub cpus_offlined: u64,
 }
 
 /// The result of one simulated run.

@@ -40,7 +40,11 @@ impl<C> Rcu<C> {
             let mut state = self.barrier.lock();
             let target = seq::snap(state.seq);
             state.callers.push((waiter, target));
-            if seq::state(state.seq) == 0 { self.barrier_start(&mut state) } else { Outcome::default() }
+            if seq::state(state.seq) == 0 {
+                self.barrier_start(&mut state)
+            } else {
+                Outcome::default()
+            }
         };
         self.barrier_deliver(outcome, world);
     }
@@ -120,7 +124,10 @@ impl<C> Rcu<C> {
         }
         let now = state.seq;
         outcome.done.extend(
-            state.callers.extract_if(.., |(_, target)| seq::done(now, *target)).map(|(waiter, _)| waiter),
+            state
+                .callers
+                .extract_if(.., |(_, target)| seq::done(now, *target))
+                .map(|(waiter, _)| waiter),
         );
         if !state.callers.is_empty() {
             let next = self.barrier_start(state);

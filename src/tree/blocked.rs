@@ -32,7 +32,14 @@ pub(super) struct BlockedList {
 
 impl Default for BlockedList {
     fn default() -> Self {
-        BlockedList { slots: Vec::new(), free: Vec::new(), head: NONE, tail: NONE, gp_tasks: NONE, exp_tasks: NONE }
+        BlockedList {
+            slots: Vec::new(),
+            free: Vec::new(),
+            head: NONE,
+            tail: NONE,
+            gp_tasks: NONE,
+            exp_tasks: NONE,
+        }
     }
 }
 
@@ -91,7 +98,11 @@ impl BlockedList {
         let key = match self.free.pop() {
             Some(key) => key,
             None => {
-                self.slots.push(Slot { reader, prev: NONE, next: NONE });
+                self.slots.push(Slot {
+                    reader,
+                    prev: NONE,
+                    next: NONE,
+                });
                 self.slots.len() as u32 - 1
             }
         };
@@ -114,7 +125,11 @@ impl BlockedList {
 
     /// Links `key` behind `prev` (`NONE`: at the head).
     fn link(&mut self, key: u32, prev: u32) {
-        let next = if prev == NONE { self.head } else { self.slots[prev as usize].next };
+        let next = if prev == NONE {
+            self.head
+        } else {
+            self.slots[prev as usize].next
+        };
         self.slots[key as usize].prev = prev;
         self.slots[key as usize].next = next;
         match prev {
@@ -175,7 +190,9 @@ mod tests {
     fn no_blocker_ends_up_in_front_of_its_pointer() {
         let mut state = 12345u64;
         let mut next = move |bound: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             (state >> 33) % bound
         };
         for _ in 0..2000 {

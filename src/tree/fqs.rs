@@ -64,7 +64,16 @@ impl<C> Rcu<C> {
         let gps = node.gp_seq.load(Ordering::Relaxed);
         let root_emptied = if quiescent != 0 {
             let cpu = node.shape.grplo + (63 - quiescent.leading_zeros());
-            self.report_up(index, leaf, quiescent, gps, Report { cpu, how: Resolution::IdleScan })
+            self.report_up(
+                index,
+                leaf,
+                quiescent,
+                gps,
+                Report {
+                    cpu,
+                    how: Resolution::IdleScan,
+                },
+            )
         } else {
             drop(leaf);
             false

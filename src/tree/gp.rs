@@ -320,14 +320,21 @@ impl<C> Rcu<C> {
         }
         drop(own);
         world.spend(Work::InitNode);
-        // CPUs that went offline since the hotplug pass owe nothing.
+        // CPUs that went offline since the hotplug pass owe nothing, nor does a leaf that waited for
+        // blocked readers only and has none left.
         let gone = if node.is_leaf {
             state.qsmaskinit & !state.qsmaskinitnext
         } else {
             0
         };
-        if gone != 0 && self.report_up(index, state, gone, gps, Resolution::Nobody) {
-            self.wake_gp_kthread(ctx, world);
+        if gone != 0 || state.wait_blkd_tasks {
+            let by = Report {
+                cpu: node.shape.grplo,
+                how: Resolution::Nobody,
+            };
+            if self.report_up(index, state, gone, gps, by) {
+                self.wake_gp_kthread(ctx, world);
+            }
         }
     }
 
@@ -446,6 +453,10 @@ impl<C> Rcu<C> {
                 node.qsmask.load(Ordering::Relaxed),
                 0,
                 "a grace period ends with a clean node"
+            );
+            debug_assert!(
+                !node.gp_tasks.load(Ordering::Relaxed),
+                "and without blocked readers"
             );
             let ended = seq::endval(self.gp_seq.load(Ordering::Relaxed));
             node.gp_seq.store(ended, Ordering::SeqCst);

@@ -54,7 +54,10 @@ impl<C> Rcu<C> {
             let leaf = self.lock_node(rdp.leaf);
             let gps = node.gp_seq.load(Ordering::Relaxed);
             let root_done = if node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0 {
-                let by = Report { cpu: ctx.cpu, how: Resolution::Offline };
+                let by = Report {
+                    cpu: ctx.cpu,
+                    how: Resolution::Offline,
+                };
                 self.report_up(rdp.leaf, leaf, rdp.grpmask, gps, by)
             } else {
                 drop(leaf);
@@ -85,8 +88,11 @@ impl<C> Rcu<C> {
             } else {
                 (to.own.lock(), from.own.lock())
             };
-            let (dead_own, own) =
-                if dead < ctx.cpu { (&mut *first, &mut *second) } else { (&mut *second, &mut *first) };
+            let (dead_own, own) = if dead < ctx.cpu {
+                (&mut *first, &mut *second)
+            } else {
+                (&mut *second, &mut *first)
+            };
             self.barrier_entrain(&mut barrier, from, dead_own);
             let mut leaf = self.lock_node(to.leaf);
             let leaf_seq = self.nodes[to.leaf].gp_seq.load(Ordering::Relaxed);
@@ -97,7 +103,9 @@ impl<C> Rcu<C> {
             dead_own.enabled = false;
             from.cblist_len.store(0, Ordering::SeqCst);
             to.cblist_len.store(own.cblist.len(), Ordering::SeqCst);
-            self.nodes[from.leaf].cbovldmask.fetch_and(!from.grpmask, Ordering::Relaxed);
+            self.nodes[from.leaf]
+                .cbovldmask
+                .fetch_and(!from.grpmask, Ordering::Relaxed);
             wake
         };
         if wake {

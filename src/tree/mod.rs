@@ -41,11 +41,11 @@ pub mod waiters;
 pub mod watching;
 pub mod world;
 
-pub use callback::{Batch, DEFAULT_MAX_RCU_BLIMIT};
 pub use blocked::ReaderId;
+pub use callback::{Batch, DEFAULT_MAX_RCU_BLIMIT};
+pub use gp::{GpKthread, GpResume, GpState, GpWait};
 pub use poll::{COMPLETED, FullCookie};
 pub use preempt::Reader;
-pub use gp::{GpKthread, GpResume, GpState, GpWait};
 pub use rcu::{Cb, Rcu};
 pub use snapshot::{CpuSnapshot, NodeSnapshot, Snapshot, SrsSnapshot};
 pub use sync::{MAX_DIRECT_WAKES, Route, SyncCall, WAIT_HEADS};

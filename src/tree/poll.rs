@@ -38,7 +38,11 @@ impl<C> Rcu<C> {
     pub(super) fn polled_gp_start(&self) {
         let mut polled = self.polled.lock();
         let now = self.gp_seq_polled.load(Ordering::Relaxed);
-        let now = if seq::state(now) == 0 { seq::start(now) } else { now };
+        let now = if seq::state(now) == 0 {
+            seq::start(now)
+        } else {
+            now
+        };
         self.gp_seq_polled.store(now, Ordering::SeqCst);
         polled.snap = now;
     }
@@ -80,7 +84,9 @@ impl<C> Rcu<C> {
     /// `get_state_synchronize_rcu_full()`.
     pub fn get_state_full(&self) -> FullCookie {
         fence(Ordering::SeqCst); // as in `get_state`
-        FullCookie { norm: seq::snap(self.gp_seq()) }
+        FullCookie {
+            norm: seq::snap(self.gp_seq()),
+        }
     }
 
     /// `start_poll_synchronize_rcu_full()`.

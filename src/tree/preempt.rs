@@ -25,7 +25,12 @@ pub struct Reader {
 impl Reader {
     /// Outside any section.
     pub fn new(id: super::blocked::ReaderId) -> Self {
-        Reader { id, depth: 0, blocked: None, need_qs: false }
+        Reader {
+            id,
+            depth: 0,
+            blocked: None,
+            need_qs: false,
+        }
     }
 
     /// `rcu_read_lock()`.
@@ -102,7 +107,10 @@ impl<C> Rcu<C> {
 
     /// A blocked reader left its section.
     fn unblock_reader(&self, ctx: Ctx, index: usize, key: u32, world: &mut impl World) {
-        let by = Report { cpu: ctx.cpu, how: Resolution::BlockedReader };
+        let by = Report {
+            cpu: ctx.cpu,
+            how: Resolution::BlockedReader,
+        };
         let root_done = {
             let node = &self.nodes[index];
             let mut leaf = self.lock_node(index);

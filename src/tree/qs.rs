@@ -217,7 +217,13 @@ impl<C> Rcu<C> {
             );
             Self::clear_urgency(rdp);
             drop(own);
-            self.report_up(rdp.leaf, leaf, rdp.grpmask, leaf_seq, Report { cpu: ctx.cpu, how })
+            self.report_up(
+                rdp.leaf,
+                leaf,
+                rdp.grpmask,
+                leaf_seq,
+                Report { cpu: ctx.cpu, how },
+            )
         };
         if root_emptied {
             self.wake_gp_kthread(ctx, world);
@@ -271,7 +277,8 @@ impl<C> Rcu<C> {
 
     /// `rcu_report_qs_rsp()`; the root is locked.
     pub(super) fn root_is_done(&self, by: Report) {
-        self.last_holdout.store(u64::from(by.cpu) << 8 | by.how as u64, Ordering::Relaxed);
+        self.last_holdout
+            .store(u64::from(by.cpu) << 8 | by.how as u64, Ordering::Relaxed);
         self.gp_flags.fetch_or(FLAG_FQS, Ordering::SeqCst);
     }
 }

@@ -7,8 +7,8 @@ use super::barrier::BarrierState;
 use super::blocked::{BlockedList, ReaderId};
 use super::cblist::SegCbList;
 use super::geometry::{Geometry, NodeShape};
-use super::seq;
 use super::poll::PolledState;
+use super::seq;
 use super::snapshot::{CpuSnapshot, NodeSnapshot, Snapshot};
 use super::sync::SyncRequests;
 use super::waiters::Waiter;
@@ -228,6 +228,11 @@ impl<C> Rcu<C> {
         })
     }
 
+    /// Read-side sections can be preempted (`rcu_preempt`, not `rcu_sched`).
+    pub fn is_preemptible(&self) -> bool {
+        self.preemptible
+    }
+
     /// The tree's shape.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -266,7 +271,10 @@ impl<C> Rcu<C> {
 
     /// Readers blocked inside a section that the grace period in progress still waits for.
     pub fn blocking_readers(&self) -> Vec<ReaderId> {
-        self.geometry.leaves().flat_map(|leaf| self.lock_node(leaf).blocked.gp_blockers()).collect()
+        self.geometry
+            .leaves()
+            .flat_map(|leaf| self.lock_node(leaf).blocked.gp_blockers())
+            .collect()
     }
 
     /// Locks a node. Every acquisition is a full barrier; see [`FullLock`].

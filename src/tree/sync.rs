@@ -199,7 +199,11 @@ impl<C> Rcu<C> {
                 if let Some(waiter) = call.waiter.take() {
                     self.srs.next.push(waiter);
                 }
-                call.stage = if latch == Latch::V1 { Stage::Count } else { Stage::Request };
+                call.stage = if latch == Latch::V1 {
+                    Stage::Count
+                } else {
+                    Stage::Request
+                };
             }
             Stage::Count => {
                 let count = self.srs.count.fetch_add(1, Ordering::SeqCst) + 1;
@@ -217,7 +221,11 @@ impl<C> Rcu<C> {
             }
             Stage::Latch => {
                 self.srs.latched.store(true, Ordering::SeqCst);
-                call.stage = if latch == Latch::V1 { Stage::Request } else { Stage::Push };
+                call.stage = if latch == Latch::V1 {
+                    Stage::Request
+                } else {
+                    Stage::Push
+                };
             }
             Stage::Request => {
                 self.request_gp(ctx, world);

@@ -47,7 +47,12 @@ impl CallRcuFlood {
         check_range("burst", self.burst, 1, 1_000_000)?;
         self.interval.validate("interval_us")?;
         if self.interval.mean() < 100 {
-            return Err(Error::config("interval_us", self.interval, "too short", "a mean of at least 0.1 us"));
+            return Err(Error::config(
+                "interval_us",
+                self.interval,
+                "too short",
+                "a mean of at least 0.1 us",
+            ));
         }
         check_duration("duration_ms", self.duration_ns)?;
         check_placement(self.placement, nr_online)

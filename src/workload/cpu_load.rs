@@ -58,7 +58,12 @@ impl CpuLoad {
         check_duration("gap_us", self.gap_ns)?;
         check_duration("duration_ms", self.duration_ns)?;
         if self.run_ns > 0 && self.run_ns < 1_000 {
-            return Err(Error::config("run_us", format!("{} ns", self.run_ns), "too short", "0, or at least 1 us"));
+            return Err(Error::config(
+                "run_us",
+                format!("{} ns", self.run_ns),
+                "too short",
+                "0, or at least 1 us",
+            ));
         }
         if self.pause_ns > 0 && self.run_ns == 0 {
             return Err(Error::config(

@@ -20,7 +20,12 @@ pub struct Hotplug {
 
 impl Default for Hotplug {
     fn default() -> Self {
-        Hotplug { cpus: Cpus::All, interval: Length::Exponential(10_000_000), transitions: 0, duration_ns: 0 }
+        Hotplug {
+            cpus: Cpus::All,
+            interval: Length::Exponential(10_000_000),
+            transitions: 0,
+            duration_ns: 0,
+        }
     }
 }
 
@@ -29,7 +34,12 @@ impl Hotplug {
         self.cpus.validate(nr_online)?;
         self.interval.validate("interval_us")?;
         if self.interval.mean() < 1_000 {
-            return Err(Error::config("interval_us", self.interval, "too short", "a mean of at least 1 us"));
+            return Err(Error::config(
+                "interval_us",
+                self.interval,
+                "too short",
+                "a mean of at least 1 us",
+            ));
         }
         check_range("transitions", self.transitions, 0, MAX_CALLS)?;
         check_duration("duration_ms", self.duration_ns)

@@ -41,7 +41,12 @@ impl Length {
         if let Length::Uniform(low, high) = self
             && low > high
         {
-            return Err(Error::config(name, self, "the lower bound is above the upper one", "uniform:LOW:HIGH"));
+            return Err(Error::config(
+                name,
+                self,
+                "the lower bound is above the upper one",
+                "uniform:LOW:HIGH",
+            ));
         }
         let longest = match self {
             Length::Fixed(ns) | Length::Uniform(_, ns) => ns,

@@ -74,7 +74,12 @@ impl Cpus {
     fn validate(&self, nr_online: u32) -> Result<()> {
         let Cpus::List(list) = self else { return Ok(()) };
         if list.is_empty() {
-            return Err(Error::config("cpus", "[]", "no CPU named", "all, or a list of online CPUs"));
+            return Err(Error::config(
+                "cpus",
+                "[]",
+                "no CPU named",
+                "all, or a list of online CPUs",
+            ));
         }
         let mut seen = std::collections::BTreeSet::new();
         for &cpu in list {
@@ -151,7 +156,14 @@ macro_rules! part_into_workload {
         }
     )*};
 }
-part_into_workload!(SyncFlood, CpuLoad, Readers, CallRcuFlood, PeriodicInterrupt, Hotplug);
+part_into_workload!(
+    SyncFlood,
+    CpuLoad,
+    Readers,
+    CallRcuFlood,
+    PeriodicInterrupt,
+    Hotplug
+);
 
 /// Parts that run side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -189,21 +201,36 @@ impl Workload {
 
 fn check_duration(name: &str, ns: u64) -> Result<()> {
     if ns > MAX_DURATION_NS {
-        return Err(Error::config(name, format!("{ns} ns"), "too long", "0 to one week of virtual time"));
+        return Err(Error::config(
+            name,
+            format!("{ns} ns"),
+            "too long",
+            "0 to one week of virtual time",
+        ));
     }
     Ok(())
 }
 
 fn check_cpu(name: &str, cpu: u32, nr_online: u32) -> Result<()> {
     if cpu >= nr_online {
-        return Err(Error::config(name, cpu, "no such online CPU", format!("0 to {}", nr_online - 1)));
+        return Err(Error::config(
+            name,
+            cpu,
+            "no such online CPU",
+            format!("0 to {}", nr_online - 1),
+        ));
     }
     Ok(())
 }
 
 fn check_range(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
     if value < low || value > high {
-        return Err(Error::config(name, value, "out of range", format!("{low} to {high}")));
+        return Err(Error::config(
+            name,
+            value,
+            "out of range",
+            format!("{low} to {high}"),
+        ));
     }
     Ok(())
 }

@@ -19,7 +19,12 @@ pub struct PeriodicInterrupt {
 
 impl Default for PeriodicInterrupt {
     fn default() -> Self {
-        PeriodicInterrupt { rate_hz: 1_000, callbacks: 1, cpus: Cpus::List(vec![0]), duration_ns: 0 }
+        PeriodicInterrupt {
+            rate_hz: 1_000,
+            callbacks: 1,
+            cpus: Cpus::List(vec![0]),
+            duration_ns: 0,
+        }
     }
 }
 

@@ -49,7 +49,12 @@ impl Readers {
         self.section.validate("section_us")?;
         self.gap.validate("gap_us")?;
         if self.section.mean() + self.gap.mean() < 100 {
-            return Err(Error::config("gap_us", self.gap, "section_us + gap_us is too short", "a mean sum of at least 0.1 us"));
+            return Err(Error::config(
+                "gap_us",
+                self.gap,
+                "section_us + gap_us is too short",
+                "a mean sum of at least 0.1 us",
+            ));
         }
         check_range("nested", u64::from(self.nested), 0, 64)?;
         check_range("deferred_percent", u64::from(self.deferred_percent), 0, 100)?;

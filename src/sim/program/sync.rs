@@ -1,0 +1,207 @@
+//! Callers of `synchronize_rcu()`, pollers of grace-period cookies, callers of `rcu_barrier()`.
+
+use crate::sim::kernel::Kernel;
+use crate::sim::observe::{Observer, Sight};
+use crate::sim::task::{Next, Program, RunMode, SchedClass, SyncCaller, SyncPhase, TaskId};
+use crate::tree::waiters::Waiter;
+use crate::tree::{Route, seq};
+use crate::workload::{Part, SyncCallKind, SyncFlood};
+
+impl<O: Observer> Kernel<'_, '_, O> {
+    pub(super) fn start_sync_flood(&mut self, flood: &SyncFlood, part: u32, seed: u64, number: &mut u32) {
+        for (cpu, due) in self.starts(flood.tasks, flood.placement, flood.start_skew_ns, part, seed) {
+            let caller = SyncCaller {
+                waiter: Waiter::new(self.hw.tasks.len() as u64),
+                phase: SyncPhase::Call,
+                number: *number,
+                part,
+                calls_left: flood.calls,
+                first_due: due,
+                calls_made: 0,
+                start_ns: 0,
+                start_cpu: cpu,
+                released_by: None,
+                callback: 0,
+                call: None,
+                direct: false,
+            };
+            let id = self.add_task(Program::Sync(Box::new(caller)), cpu, SchedClass::Other, false);
+            *number += 1;
+            self.live += 1;
+            self.sleep_until(id, cpu, due);
+        }
+    }
+
+    fn flood(&self, part: u32) -> &SyncFlood {
+        match &self.parts[part as usize] {
+            Part::SyncFlood(flood) => flood,
+            _ => unreachable!("a sync caller belongs to a sync flood"),
+        }
+    }
+
+    fn caller(&mut self, id: TaskId) -> &mut SyncCaller {
+        match &mut self.hw.tasks[id as usize].program {
+            Program::Sync(caller) => caller,
+            _ => unreachable!("asked of a sync caller"),
+        }
+    }
+
+    pub(super) fn next_of_sync(&mut self, id: TaskId, cpu: u32) -> Next {
+        let released = self.caller(id).released_by.is_some();
+        match self.caller(id).phase {
+            SyncPhase::Done => Next::Block,
+            SyncPhase::Call => self.sync_call(id, cpu),
+            SyncPhase::Entering => self.sync_enter(id, cpu),
+            SyncPhase::InCall if released => self.sync_return(id),
+            SyncPhase::InCall => Next::Block,
+            SyncPhase::Polling(cookie) => {
+                let done = self.rcu.poll_state(cookie);
+                self.poll(id, cpu, done)
+            }
+            SyncPhase::PollingFull(cookie) => {
+                let done = self.rcu.poll_state_full(cookie);
+                self.poll(id, cpu, done)
+            }
+        }
+    }
+
+    fn sync_call(&mut self, id: TaskId, cpu: u32) -> Next {
+        let now = self.hw.now;
+        let (part, first_due, made) = {
+            let caller = self.caller(id);
+            (caller.part, caller.first_due, caller.calls_made)
+        };
+        let flood = self.flood(part);
+        let (bounded, until, kind) = (flood.calls > 0, flood.duration_ns, flood.kind);
+        let open_due = (flood.interval_ns > 0).then(|| first_due + made * flood.interval_ns);
+        let due = open_due.unwrap_or(first_due);
+        let out_of_time = until > 0 && now.max(due) >= until;
+        if out_of_time || (bounded && self.caller(id).calls_left == 0) {
+            self.caller(id).phase = SyncPhase::Done;
+            self.task_is_done(true);
+            return Next::Block;
+        }
+        if now < due {
+            self.sleep_until(id, cpu, due);
+            return Next::Block;
+        }
+        self.in_flight += 1;
+        let rcu = self.rcu;
+        let caller = self.caller(id);
+        caller.released_by = None;
+        caller.start_ns = open_due.unwrap_or(now);
+        caller.start_cpu = cpu;
+        caller.calls_made += 1;
+        caller.calls_left = caller.calls_left.saturating_sub(1);
+        caller.direct = false;
+        if kind == SyncCallKind::Sync {
+            let call = rcu.sync_begin(caller.waiter.clone());
+            caller.direct = call.route() == Route::Direct;
+            caller.call = Some(call);
+            caller.phase = SyncPhase::Entering;
+        }
+        let direct = caller.direct;
+        self.see(Sight::SyncBegin {
+            task: id,
+            cpu,
+            direct,
+            kind,
+        });
+        match kind {
+            SyncCallKind::Sync => self.sync_enter(id, cpu),
+            SyncCallKind::Poll | SyncCallKind::PollFull | SyncCallKind::Barrier => {
+                self.begin_step(cpu);
+                let ctx = self.ctx(cpu, false);
+                let phase = match kind {
+                    SyncCallKind::Poll => SyncPhase::Polling(rcu.start_poll(ctx, &mut self.hw)),
+                    SyncCallKind::PollFull => SyncPhase::PollingFull(rcu.start_poll_full(ctx, &mut self.hw)),
+                    _ => {
+                        let waiter = self.caller(id).waiter.clone();
+                        rcu.barrier(waiter, &mut self.hw);
+                        SyncPhase::InCall
+                    }
+                };
+                self.caller(id).phase = phase;
+                let cost = self.end_step() + self.hw.machine.sync_entry_ns;
+                Next::Burst(cost, RunMode::Kernel)
+            }
+        }
+    }
+
+    /// `synchronize_rcu()` up to where it blocks, in one go or step by step.
+    fn sync_enter(&mut self, id: TaskId, cpu: u32) -> Next {
+        let step_ns = self.hw.machine.srs_step_ns;
+        let rcu = self.rcu;
+        let mut call = self.caller(id).call.take().expect("a call is being entered");
+        let first = !self.caller(id).direct;
+        if first {
+            // The callback route: one step, in which the callback is queued.
+            let callback = self.hw.next_callback;
+            self.hw.next_callback += 1;
+            self.caller(id).callback = callback;
+            self.hw.counters.callbacks_queued += 1;
+            self.see(Sight::CallbackQueued { cpu, id: callback });
+        }
+        self.begin_step(cpu);
+        let ctx = self.ctx(cpu, false);
+        let mut entered = rcu.sync_step(&mut call, ctx, &mut self.hw);
+        while step_ns == 0 && !entered {
+            entered = rcu.sync_step(&mut call, ctx, &mut self.hw);
+        }
+        let mut cost = self.end_step();
+        if entered {
+            cost += self.hw.machine.sync_entry_ns;
+            let direct = self.caller(id).direct;
+            self.hw.counters.direct_wakes += u64::from(direct);
+            self.caller(id).phase = SyncPhase::InCall;
+        } else {
+            cost += step_ns;
+            self.caller(id).call = Some(call);
+        }
+        Next::Burst(cost, RunMode::Kernel)
+    }
+
+    /// A poller looks once a jiffy.
+    fn poll(&mut self, id: TaskId, cpu: u32, done: bool) -> Next {
+        if done {
+            // The last grace period that ended by now, numbered as while it ran.
+            let ended = self.rcu.gp_seq() & !seq::SEQ_MASK;
+            self.caller(id).released_by = Some(ended.wrapping_sub(seq::SEQ_GP - 1));
+            return self.sync_return(id);
+        }
+        let tick_ns = self.hw.tick_ns;
+        let at = (self.hw.now / tick_ns + 1) * tick_ns;
+        self.sleep_until(id, cpu, at);
+        Next::Block
+    }
+
+    fn sync_return(&mut self, id: TaskId) -> Next {
+        let now = self.hw.now;
+        self.see(Sight::SyncEnd { task: id });
+        let gap = self.hw.machine.caller_gap_ns;
+        let caller = self.caller(id);
+        let released_by = caller.released_by.take().expect("released");
+        let (part, number, start, start_cpu) =
+            (caller.part, caller.number, caller.start_ns, caller.start_cpu);
+        caller.phase = SyncPhase::Call;
+        self.hw.tasks[id as usize].wake_pending = false;
+        let (think, closed) = {
+            let flood = self.flood(part);
+            (flood.think_ns, flood.interval_ns == 0)
+        };
+        if closed {
+            self.caller(id).first_due = now + think;
+        }
+        self.in_flight -= 1;
+        self.calls_done += 1;
+        self.hw.last_progress = now;
+        let samples = &mut self.hw.samples;
+        samples.task.push(number as i32);
+        samples.cpu.push(start_cpu as i32);
+        samples.start_ns.push(start as i64);
+        samples.end_ns.push(now as i64);
+        samples.latency_ns.push((now - start) as i64);
+        samples.gp_seq.push(released_by as i64);
+        Next::Burst(gap.max(1), RunMode::User)
+    }
+}
