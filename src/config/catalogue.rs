@@ -50,7 +50,7 @@ const KERNEL_CHOICES: &[&str] = &["6.8", "6.12", "6.18", "7.2"];
 /// THE SWITCH for `preempt = none | voluntary`. While it is false both words are refused with "not
 /// modelled yet", in configurations and on kernel command lines; set it to true once the engine has the
 /// non-preemptible flavour. Choices, range text, messages and tests follow.
-const NON_PREEMPTIBLE_IS_MODELLED: bool = false;
+const NON_PREEMPTIBLE_IS_MODELLED: bool = true;
 /// Preemption models that are accepted.
 const PREEMPT_CHOICES: &[&str] = if NON_PREEMPTIBLE_IS_MODELLED {
     &["full", "lazy", "none", "voluntary"]
