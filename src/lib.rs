@@ -43,6 +43,7 @@
 //! | [`config`] | every tunable under its kernel name: defaults by formula and by era, limits, errors |
 //! | [`workload`] | what to run, as plain data |
 //! | [`stats`] | what a run leaves: columns of samples, a record per grace period, counters |
+//! | [`trace`] | events under the kernel's tracepoint names, and their text form |
 //! | `sync` | the one place that names atomics, fences and locks |
 //! | [`tree`] | the Tree RCU algorithm, one mechanism a file, and the seam to its surroundings |
 //! | [`sim`] | the world of virtual time: machine, CPUs, scheduler, ticks, timers, workload programs |
@@ -57,5 +58,6 @@ mod python;
 pub mod sim;
 pub mod stats;
 mod sync;
+pub mod trace;
 pub mod tree;
 pub mod workload;

@@ -36,9 +36,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<config::PyConfig>()?;
     m.add_class::<machine::PyMachine>()?;
-    m.add_class::<workload::PySyncFlood>()?;
-    m.add_class::<workload::PyCpuLoad>()?;
-    m.add_class::<workload::PyMix>()?;
+    workload::add_classes(m)?;
     m.add_class::<run::PyRun>()?;
     m.add_class::<enter::CancelToken>()?;
     m.add("RESOLUTIONS", run::resolution_names(m.py())?)?;

@@ -141,15 +141,31 @@ pub(super) fn duration(
     unit_ns: u64,
     max_ns: u64,
 ) -> PyResult<u64> {
-    let allowed = format!("0 to {} {unit}", max_ns / unit_ns);
-    let out_of_range = || refuse(name, object, "out of range", &allowed);
+    duration_or(
+        name,
+        object,
+        unit_ns,
+        max_ns,
+        &format!("0 to {} {unit}", max_ns / unit_ns),
+    )
+}
+
+/// [`duration`] where something else is allowed too: refusals repeat `allowed`.
+pub(super) fn duration_or(
+    name: &str,
+    object: &Bound<'_, PyAny>,
+    unit_ns: u64,
+    max_ns: u64,
+    allowed: &str,
+) -> PyResult<u64> {
+    let out_of_range = || refuse(name, object, "out of range", allowed);
     let ns = match given(object) {
         Given::Int(value) => {
             let ns = value.checked_mul(unit_ns.into()).ok_or_else(out_of_range)?;
             u64::try_from(ns).map_err(|_| out_of_range())?
         }
         Given::Float(value) if !value.is_finite() => {
-            return Err(refuse(name, object, "not a finite number", &allowed));
+            return Err(refuse(name, object, "not a finite number", allowed));
         }
         Given::Float(value) => {
             let ns = (value * unit_ns as f64).round_ties_even();
@@ -160,13 +176,32 @@ pub(super) fn duration(
         }
         Given::Huge => return Err(out_of_range()),
         Given::Bool(_) | Given::Text(_) | Given::Other => {
-            return Err(refuse(name, object, "not a number", &allowed));
+            return Err(refuse(name, object, "not a number", allowed));
         }
     };
     if ns > max_ns {
         return Err(out_of_range());
     }
     Ok(ns)
+}
+
+/// A boolean: `True`, `False`, or the words and numbers that the command line takes for them.
+pub(super) fn flag(name: &str, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let value = match given(object) {
+        Given::Bool(value) => Some(value),
+        Given::Int(0) => Some(false),
+        Given::Int(1) => Some(true),
+        Given::Text(text) => match text.as_str() {
+            "0" | "false" | "off" => Some(false),
+            "1" | "true" | "on" => Some(true),
+            _ => None,
+        },
+        _ => None,
+    };
+    value.ok_or_else(|| {
+        let allowed = "True, False, 0, 1, or the words false, true, off, on";
+        refuse(name, object, "not a boolean", allowed)
+    })
 }
 
 /// One of a few words.

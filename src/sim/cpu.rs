@@ -118,6 +118,17 @@ pub(super) struct UserCb {
     pub reposts: u32,
 }
 
+impl crate::tree::Callback for UserCb {
+    fn rhp(&self) -> u64 {
+        const BASE: u64 = 0xffff_8880_0000_0000;
+        BASE + self.id * 32
+    }
+
+    fn func(&self) -> &'static str {
+        "workload_callback"
+    }
+}
+
 impl Cpu<'_> {
     pub(super) fn new() -> Self {
         Cpu {

@@ -201,8 +201,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let gp_seq = ended.wrapping_sub(seq::SEQ_GP - 1);
         for _ in 0..CALLBACKS_PER_PHASE {
             let need_resched = self.hw.cpus[cpu as usize].need_resched;
-            let Some(callback) = batch.next(ctx, need_resched, &self.hw) else {
-                batch.finish(&mut self.hw);
+            let Some(callback) = batch.next(ctx, need_resched, &mut self.hw) else {
+                batch.finish(ctx, need_resched, &mut self.hw);
                 return;
             };
             self.hw.counters.callbacks_invoked += 1;

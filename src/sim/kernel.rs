@@ -10,6 +10,7 @@ use super::task::{Program, RunMode, SchedClass, Task, TaskId, TaskState};
 use super::timer::Hierarchy;
 use crate::config::Tunables;
 use crate::stats::{Counters, GracePeriods, Samples};
+use crate::trace::{Context, Event as TraceEvent, Record, Trace};
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, TickHit, Work, WorkItem, World};
@@ -60,6 +61,8 @@ pub(super) struct Hw<'r> {
     /// Time of the last sign of progress of a waiting call, ns.
     pub last_progress: u64,
     pub next_callback: u64,
+    /// Trace events, when they are wanted.
+    pub trace: Option<Trace>,
 }
 
 impl Hw<'_> {
@@ -170,6 +173,38 @@ impl World for Hw<'_> {
         };
     }
 
+    fn tracing(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    fn trace(&mut self, event: TraceEvent) {
+        let c = &self.cpus[self.at_cpu as usize];
+        let context = match (c.phase, c.irq_section.is_some()) {
+            (_, false) => Context::Task,
+            (_, true) if c.soft.is_some() => Context::SoftIrq,
+            (_, true) => Context::HardIrq,
+        };
+        // The kthread has the flavour's name.
+        let flavour = self.trace.as_ref().map_or("rcu", |trace| trace.flavour);
+        let (comm, pid) = match c.curr {
+            None => ("<idle>", 0),
+            // Process ids start above those of early kernel threads.
+            Some(id) if id == self.gp_task => (flavour, id + 100),
+            Some(id) => (self.tasks[id as usize].program.comm(), id + 100),
+        };
+        let record = Record {
+            at_ns: self.now + self.spent,
+            cpu: self.at_cpu,
+            comm,
+            pid,
+            context,
+            event,
+        };
+        if let Some(trace) = &mut self.trace {
+            trace.push(record);
+        }
+    }
+
     fn grace_period_ended(&mut self, record: &GpRecord) {
         self.last_progress = self.now;
         self.counters.grace_periods += 1;
@@ -264,6 +299,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             grace_periods: GracePeriods::default(),
             last_progress: 0,
             next_callback: 0,
+            trace: None,
         };
         let mut kernel = Kernel {
             rcu,

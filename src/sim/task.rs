@@ -155,6 +155,23 @@ pub(super) enum Program {
     Ksoftirqd,
 }
 
+impl Program {
+    /// The task's name in traces.
+    pub(super) fn comm(&self) -> &'static str {
+        match self {
+            Program::GpKthread => "rcu_gp_kthread",
+            Program::Sync(_) => "sync",
+            Program::Load(_) => "load",
+            Program::Reader(_) => "reader",
+            Program::Flood(_) => "flood",
+            Program::Hotplug(_) => "cpuhp",
+            Program::Worker => "kworker",
+            Program::Noise => "noise",
+            Program::Ksoftirqd => "ksoftirqd",
+        }
+    }
+}
+
 /// Scheduler state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskState {

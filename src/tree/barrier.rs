@@ -10,6 +10,7 @@ use super::seq;
 use super::waiters::Waiter;
 use super::world::{Ipi, World};
 use crate::sync::{Ordering, fence};
+use crate::trace::Event;
 
 /// The barrier's own count while it visits the CPUs.
 const BIAS: u64 = 2;
@@ -40,8 +41,9 @@ impl<C> Rcu<C> {
             let mut state = self.barrier.lock();
             let target = seq::snap(state.seq);
             state.callers.push((waiter, target));
+            world.emit(|| event("Begin", -1, state.count, target));
             if seq::state(state.seq) == 0 {
-                self.barrier_start(&mut state)
+                self.barrier_start(&mut state, world)
             } else {
                 Outcome::default()
             }
@@ -49,8 +51,9 @@ impl<C> Rcu<C> {
         self.barrier_deliver(outcome, world);
     }
 
-    fn barrier_start(&self, state: &mut BarrierState) -> Outcome {
+    fn barrier_start(&self, state: &mut BarrierState, world: &mut impl World) -> Outcome {
         state.seq = seq::start(state.seq);
+        world.emit(|| event("Inc1", -1, state.count, state.seq));
         state.count = BIAS;
         let mut outcome = Outcome::default();
         for rdp in &self.cpus {
@@ -59,14 +62,17 @@ impl<C> Rcu<C> {
             }
             if rdp.cblist_len.load(Ordering::SeqCst) == 0 {
                 rdp.barrier_seq_snap.store(state.seq, Ordering::Release);
+                world.emit(|| event("NQ", i64::from(rdp.cpu), state.count, state.seq));
             } else if self.rcu_online(rdp) {
                 state.count += 1;
                 outcome.ask.push(rdp.cpu);
+                world.emit(|| event("OnlineQ", i64::from(rdp.cpu), state.count, state.seq));
             } else {
-                self.barrier_entrain(state, rdp, &mut rdp.own.lock());
+                self.barrier_entrain(state, rdp, &mut rdp.own.lock(), world);
+                world.emit(|| event("OfflineNoCBQ", i64::from(rdp.cpu), state.count, state.seq));
             }
         }
-        self.barrier_drop(state, BIAS, &mut outcome);
+        self.barrier_drop(state, BIAS, &mut outcome, world);
         outcome
     }
 
@@ -76,13 +82,22 @@ impl<C> Rcu<C> {
     }
 
     /// Puts the barrier's callback behind this CPU's last one, once per barrier.
-    pub(super) fn barrier_entrain(&self, state: &mut BarrierState, rdp: &CpuData<C>, own: &mut Own<C>) {
+    pub(super) fn barrier_entrain(
+        &self,
+        state: &mut BarrierState,
+        rdp: &CpuData<C>,
+        own: &mut Own<C>,
+        world: &mut impl World,
+    ) {
         if seq::state(state.seq) == 0 || rdp.barrier_seq_snap.load(Ordering::Relaxed) == state.seq {
             return;
         }
         if own.cblist.entrain(Cb::Barrier).is_ok() {
             rdp.cblist_len.store(own.cblist.len(), Ordering::SeqCst);
             state.count += 1;
+            world.emit(|| event("IRQ", -1, state.count, state.seq));
+        } else {
+            world.emit(|| event("IRQNQ", -1, state.count, state.seq));
         }
         rdp.barrier_seq_snap.store(state.seq, Ordering::Release);
     }
@@ -93,9 +108,9 @@ impl<C> Rcu<C> {
         let outcome = {
             let mut state = self.barrier.lock();
             let rdp = &self.cpus[cpu as usize];
-            self.barrier_entrain(&mut state, rdp, &mut rdp.own.lock());
+            self.barrier_entrain(&mut state, rdp, &mut rdp.own.lock(), world);
             let mut outcome = Outcome::default();
-            self.barrier_drop(&mut state, 1, &mut outcome);
+            self.barrier_drop(&mut state, 1, &mut outcome, world);
             outcome
         };
         self.barrier_deliver(outcome, world);
@@ -105,19 +120,23 @@ impl<C> Rcu<C> {
     pub fn barrier_callback(&self, world: &mut impl World) {
         let outcome = {
             let mut outcome = Outcome::default();
-            self.barrier_drop(&mut self.barrier.lock(), 1, &mut outcome);
+            let mut state = self.barrier.lock();
+            let what = if state.count == 1 { "LastCB" } else { "CB" };
+            world.emit(|| event(what, -1, state.count - 1, state.seq));
+            self.barrier_drop(&mut state, 1, &mut outcome, world);
             outcome
         };
         self.barrier_deliver(outcome, world);
     }
 
-    fn barrier_drop(&self, state: &mut BarrierState, by: u64, outcome: &mut Outcome) {
+    fn barrier_drop(&self, state: &mut BarrierState, by: u64, outcome: &mut Outcome, world: &mut impl World) {
         state.count -= by;
         if state.count > 0 {
             return;
         }
         // Full barrier before the end: everything the callbacks did comes before the callers go on.
         fence(Ordering::SeqCst);
+        world.emit(|| event("Inc2", -1, state.count, state.seq));
         state.seq = seq::end(state.seq);
         for rdp in &self.cpus {
             rdp.barrier_seq_snap.store(state.seq, Ordering::Relaxed);
@@ -130,7 +149,7 @@ impl<C> Rcu<C> {
                 .map(|(waiter, _)| waiter),
         );
         if !state.callers.is_empty() {
-            let next = self.barrier_start(state);
+            let next = self.barrier_start(state, world);
             outcome.ask.extend(next.ask);
             outcome.done.extend(next.done);
         }
@@ -143,5 +162,14 @@ impl<C> Rcu<C> {
         for waiter in outcome.done {
             world.complete(waiter, self.gp_seq());
         }
+    }
+}
+
+fn event(what: &'static str, cpu: i64, remaining: u64, done: u64) -> Event {
+    Event::Barrier {
+        what,
+        cpu,
+        remaining,
+        done,
     }
 }

@@ -5,8 +5,10 @@
 
 use super::preempt::Reader;
 use super::rcu::{Cb, CpuData, FLAG_FQS, Own, Rcu};
+use super::request::segments;
 use super::world::{Ctx, Current, Work, World};
 use crate::sync::Ordering;
+use crate::trace::Event;
 use std::collections::VecDeque;
 
 /// Batch limit while flooded.
@@ -14,7 +16,33 @@ pub const DEFAULT_MAX_RCU_BLIMIT: i64 = 10_000;
 /// The time limit of a batch is looked at once in this many callbacks.
 const TIME_CHECK_INTERVAL: u64 = 32;
 
-impl<C> Rcu<C> {
+/// What a trace prints about a user's callback.
+pub trait Callback {
+    /// A stable number for it (`rhp`).
+    fn rhp(&self) -> u64;
+    /// The name of its function.
+    fn func(&self) -> &'static str;
+}
+
+impl<C: Callback> Cb<C> {
+    fn rhp(&self) -> u64 {
+        match self {
+            Cb::User(user) => user.rhp(),
+            Cb::Wake(waiter) => waiter.rhp(),
+            Cb::Barrier => 0,
+        }
+    }
+
+    fn func(&self) -> &'static str {
+        match self {
+            Cb::User(user) => user.func(),
+            Cb::Wake(_) => "wakeme_after_rcu",
+            Cb::Barrier => "rcu_barrier_callback",
+        }
+    }
+}
+
+impl<C: Callback> Rcu<C> {
     /// `call_rcu()`: has `callback` invoked after a full grace period.
     pub fn call(&self, ctx: Ctx, callback: Cb<C>, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
@@ -22,11 +50,18 @@ impl<C> Rcu<C> {
         {
             let mut own = rdp.own.lock();
             self.check_cb_ovld(rdp, &own);
+            let (rhp, func) = (callback.rhp(), callback.func());
             own.cblist.enqueue(callback);
+            world.emit(|| Event::Callback {
+                rhp,
+                func,
+                qlen: own.cblist.len(),
+            });
+            world.emit(|| segments("SegCBQueued", &own.cblist));
             rdp.cblist_len.store(own.cblist.len(), Ordering::SeqCst);
             let mark = own.qlen_last_fqs_check + self.tun.qhimark as u64;
             if own.cblist.len() > mark {
-                (wake, force) = self.flood(rdp, &mut own, world.jiffies());
+                (wake, force) = self.flood(rdp, &mut own, world);
             }
         }
         world.spend(Work::CallRcu);
@@ -40,11 +75,11 @@ impl<C> Rcu<C> {
 
     /// Too many callbacks since the last look: ask for a grace period, or hurry the running one.
     /// Returns (wake the kthread, force a scan).
-    fn flood(&self, rdp: &CpuData<C>, own: &mut Own<C>, jiffies: u64) -> (bool, bool) {
-        let noticed = self.note_gp_changes(rdp, own, jiffies);
+    fn flood(&self, rdp: &CpuData<C>, own: &mut Own<C>, world: &mut impl World) -> (bool, bool) {
+        let noticed = self.note_gp_changes(rdp, own, world);
         if !self.gp_in_progress() {
             // The marks stay, so that the next callback tests true again.
-            return (self.accelerate_cbs_unlocked(rdp, own) || noticed, false);
+            return (self.accelerate_cbs_unlocked(rdp, own, world) || noticed, false);
         }
         own.blimit = DEFAULT_MAX_RCU_BLIMIT;
         let n_force_qs = self.n_force_qs.load(Ordering::Relaxed);
@@ -64,16 +99,6 @@ impl<C> Rcu<C> {
         if over != (mask.load(Ordering::Relaxed) & rdp.grpmask != 0) {
             let _leaf = self.lock_node(rdp.leaf);
             self.set_cb_ovld(rdp, over);
-        }
-    }
-
-    /// Sets or clears the CPU's overload bit; its leaf is locked.
-    pub(super) fn set_cb_ovld(&self, rdp: &CpuData<C>, over: bool) {
-        let mask = &self.nodes[rdp.leaf].cbovldmask;
-        if over {
-            mask.fetch_or(rdp.grpmask, Ordering::Relaxed);
-        } else {
-            mask.fetch_and(!rdp.grpmask, Ordering::Relaxed);
         }
     }
 
@@ -121,6 +146,7 @@ impl<C> Rcu<C> {
         reader: Option<&mut Reader>,
         world: &mut impl World,
     ) -> Option<Batch<'_, C>> {
+        world.emit(|| Event::Utilization("Start RCU core"));
         let rdp = &self.cpus[ctx.cpu as usize];
         if let Some(reader) = reader {
             self.report_deferred_qs(ctx, reader, world);
@@ -131,13 +157,14 @@ impl<C> Rcu<C> {
             // This is what normally starts a grace period.
             !self.gp_in_progress()
                 && !own.cblist.restempty(super::cblist::NEXT_READY)
-                && self.accelerate_cbs_unlocked(rdp, &mut own)
+                && self.accelerate_cbs_unlocked(rdp, &mut own, world)
         };
         if wake {
             self.wake_gp_kthread(ctx, world);
         }
         let mut own = rdp.own.lock();
         if !own.cblist.ready() || own.in_batch {
+            world.emit(|| Event::Utilization("End RCU core"));
             return None;
         }
         own.in_batch = true;
@@ -145,10 +172,16 @@ impl<C> Rcu<C> {
         let limit = own.blimit.max(by_divisor);
         let check_time = self.tun.rcu_double_check_cb_time || limit > 100;
         let resched_ns = self.tun.rcu_resched_ns;
+        world.emit(|| Event::BatchStart {
+            qlen: own.cblist.len(),
+            blimit: limit as u64,
+        });
+        let callbacks = own.cblist.extract_done();
+        world.emit(|| segments("SegCbDequeued", &own.cblist));
         Some(Batch {
             rcu: self,
             rdp,
-            callbacks: own.cblist.extract_done(),
+            callbacks,
             invoked: 0,
             limit: limit as u64,
             deadline_ns: check_time.then(|| world.now() + resched_ns),
@@ -174,10 +207,10 @@ pub struct Batch<'r, C> {
     deadline_jiffies: Option<u64>,
 }
 
-impl<C> Batch<'_, C> {
+impl<C: Callback> Batch<'_, C> {
     /// The next callback to invoke, or `None` when the batch is over: nothing left, the limit
     /// reached while somebody else wants the CPU, or its time used up.
-    pub fn next(&mut self, ctx: Ctx, need_resched: bool, world: &impl World) -> Option<Cb<C>> {
+    pub fn next(&mut self, ctx: Ctx, need_resched: bool, world: &mut impl World) -> Option<Cb<C>> {
         if self.invoked > 0 {
             let wanted = need_resched || ctx.current != Current::Idle;
             if self.invoked >= self.limit && wanted {
@@ -194,6 +227,10 @@ impl<C> Batch<'_, C> {
         }
         let callback = self.callbacks.pop_front()?;
         self.invoked += 1;
+        world.emit(|| Event::InvokeCallback {
+            rhp: callback.rhp(),
+            func: callback.func(),
+        });
         Some(callback)
     }
 
@@ -203,12 +240,20 @@ impl<C> Batch<'_, C> {
     }
 
     /// Ends the batch; left-overs have the core run again.
-    pub fn finish(self, world: &mut impl World) {
-        let rdp = self.rdp;
+    pub fn finish(self, ctx: Ctx, need_resched: bool, world: &mut impl World) {
+        let (rdp, invoked) = (self.rdp, self.invoked);
         drop(self);
-        if rdp.own.lock().cblist.ready() {
+        let more = rdp.own.lock().cblist.ready();
+        world.emit(|| Event::BatchEnd {
+            invoked,
+            more,
+            need_resched,
+            idle: ctx.current == Current::Idle,
+        });
+        if more {
             world.raise_core(rdp.cpu);
         }
+        world.emit(|| Event::Utilization("End RCU core"));
     }
 }
 

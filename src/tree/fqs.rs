@@ -11,6 +11,7 @@ use super::watching::WatchSnap;
 use super::world::{Ctx, Work, World};
 use crate::stats::Resolution;
 use crate::sync::Ordering;
+use crate::trace::Event;
 
 /// What a scan finds out about one CPU.
 enum Verdict {
@@ -20,15 +21,23 @@ enum Verdict {
 }
 
 impl<C> Rcu<C> {
-    pub(super) fn begin_scan(&self, k: &mut GpKthread) {
+    pub(super) fn begin_scan(&self, k: &mut GpKthread, world: &mut impl World) {
+        world.emit(|| Event::GracePeriod {
+            gp_seq: self.gp_seq(),
+            what: "fqsstart",
+        });
         self.n_force_qs.fetch_add(1, Ordering::Relaxed);
         k.scans += 1;
         k.cbovld = std::mem::take(&mut k.cbovld_next);
     }
 
-    pub(super) fn end_scan(&self) {
+    pub(super) fn end_scan(&self, world: &mut impl World) {
         let _root = self.lock_node(0);
         self.gp_flags.fetch_and(!FLAG_FQS, Ordering::SeqCst);
+        world.emit(|| Event::GracePeriod {
+            gp_seq: self.gp_seq(),
+            what: "fqsend",
+        });
     }
 
     /// One leaf of `force_qs_rnp()`.
@@ -73,6 +82,7 @@ impl<C> Rcu<C> {
                     cpu,
                     how: Resolution::IdleScan,
                 },
+                world,
             )
         } else {
             drop(leaf);
@@ -89,10 +99,14 @@ impl<C> Rcu<C> {
     }
 
     /// First scan.
-    fn save_snapshot(&self, rdp: &CpuData<C>, world: &impl World) -> Verdict {
+    fn save_snapshot(&self, rdp: &CpuData<C>, world: &mut impl World) -> Verdict {
         let snap = world.watching(rdp.cpu);
         rdp.watching_snap.store(snap.0, Ordering::Relaxed);
         if snap.in_eqs() {
+            world.emit(|| Event::Fqs {
+                gp_seq: rdp.gp_seq.load(Ordering::Relaxed),
+                cpu: rdp.cpu,
+            });
             self.check_gpwrap(rdp);
             Verdict::Quiescent
         } else {
@@ -107,10 +121,14 @@ impl<C> Rcu<C> {
         rdp: &CpuData<C>,
         offline: bool,
         jiffies: u64,
-        world: &impl World,
+        world: &mut impl World,
     ) -> Verdict {
         let before = WatchSnap(rdp.watching_snap.load(Ordering::Relaxed));
         if world.watching(rdp.cpu).passed_eqs_since(before) {
+            world.emit(|| Event::Fqs {
+                gp_seq: rdp.gp_seq.load(Ordering::Relaxed),
+                cpu: rdp.cpu,
+            });
             self.check_gpwrap(rdp);
             return Verdict::Quiescent;
         }

@@ -10,6 +10,7 @@ use super::seq;
 use super::world::{Ctx, Current, Fence, GpRecord, Work, World};
 use crate::stats::Resolution;
 use crate::sync::Ordering;
+use crate::trace::Event;
 
 /// `gp_state`, as the kernel numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +106,8 @@ pub struct GpKthread {
     pub(super) cbovld: bool,
     pub(super) cbovld_next: bool,
     need_gp: bool,
+    /// `reqwait` was traced for this wait.
+    announced: bool,
     start_ns: u64,
     pub(super) scans: u32,
     pub(super) cpus_scanned: u64,
@@ -129,6 +132,7 @@ impl Default for GpKthread {
             cbovld: false,
             cbovld_next: false,
             need_gp: false,
+            announced: false,
             start_ns: 0,
             scans: 0,
             cpus_scanned: 0,
@@ -148,13 +152,25 @@ impl<C> Rcu<C> {
         match k.phase {
             Phase::WaitRequest => {
                 self.set_state(GpState::WaitGps);
+                if !std::mem::replace(&mut k.announced, true) {
+                    world.emit(|| Event::GracePeriod {
+                        gp_seq: self.gp_seq(),
+                        what: "reqwait",
+                    });
+                }
                 let ticket = self.gp_ticket.load(Ordering::SeqCst);
                 if self.gp_flags.load(Ordering::SeqCst) & FLAG_INIT == 0 {
                     return GpWait::Request { ticket };
                 }
                 self.set_state(GpState::DoneGps);
+                k.announced = false;
                 if self.gp_init_start(k, ctx, world) {
                     k.phase = Phase::OnOff(self.geometry.leaves().start);
+                } else {
+                    world.emit(|| Event::GracePeriod {
+                        gp_seq: self.gp_seq(),
+                        what: "reqwaitsig",
+                    });
                 }
                 GpWait::Yield
             }
@@ -219,6 +235,10 @@ impl<C> Rcu<C> {
             // The number starts before the hotplug scan: an update registered in between would be
             // numbered with this grace period, which a CPU coming online after the scan escapes.
             self.gp_seq.store(started, Ordering::SeqCst);
+            world.emit(|| Event::GracePeriod {
+                gp_seq: self.gp_seq(),
+                what: "start",
+            });
             self.polled_gp_start();
             pool_empty
         };
@@ -309,6 +329,14 @@ impl<C> Rcu<C> {
         if !state.blocked.is_empty() && (state.qsmaskinit != 0 || state.wait_blkd_tasks) {
             // Every reader that is blocked now may have begun before this grace period.
             state.blocked.all_block_gp();
+            if let Some(&first) = state.blocked.gp_blockers().first().filter(|_| world.tracing()) {
+                let gp_seq = self.gp_seq();
+                world.emit(|| Event::UnlockPreemptedTask {
+                    gp_seq,
+                    pid: first,
+                    at_gp_start: true,
+                });
+            }
             node.gp_tasks.store(true, Ordering::Relaxed);
         }
         node.qsmask.store(state.qsmaskinit, Ordering::Relaxed);
@@ -316,10 +344,17 @@ impl<C> Rcu<C> {
         node.gp_seq.store(gps, Ordering::SeqCst);
         if let Some(own) = own.as_deref_mut() {
             // The kthread is awake, so a wanted wake-up is not needed.
-            self.note_gp_changes_locked(&mut state, rdp, own, world.jiffies());
+            self.note_gp_changes_locked(&mut state, rdp, own, world);
         }
         drop(own);
         world.spend(Work::InitNode);
+        world.emit(|| Event::GracePeriodInit {
+            gp_seq: gps,
+            level: node.shape.level,
+            grplo: node.shape.grplo,
+            grphi: node.shape.grphi,
+            qsmask: state.qsmaskinit,
+        });
         // CPUs that went offline since the hotplug pass owe nothing, nor does a leaf that waited for
         // blocked readers only and has none left.
         let gone = if node.is_leaf {
@@ -332,7 +367,7 @@ impl<C> Rcu<C> {
                 cpu: node.shape.grplo,
                 how: Resolution::Nobody,
             };
-            if self.report_up(index, state, gone, gps, by) {
+            if self.report_up(index, state, gone, gps, by, world) {
                 self.wake_gp_kthread(ctx, world);
             }
         }
@@ -342,10 +377,8 @@ impl<C> Rcu<C> {
     /// reader, so it need not be waited for (invariant I18). On a CPU that the kthread moved to after
     /// that CPU's leaf was initialised the numbers differ and the report declines.
     fn early_report(&self, ctx: Ctx, world: &mut impl World) {
-        Self::record_qs(
-            &mut self.cpus[ctx.cpu as usize].own.lock(),
-            Resolution::EarlyReport,
-        );
+        let rdp = &self.cpus[ctx.cpu as usize];
+        Self::record_qs(rdp, &mut rdp.own.lock(), Resolution::EarlyReport, world);
         self.report_qs_cpu(ctx, Resolution::EarlyReport, world);
         world.spend(Work::EarlyReport);
     }
@@ -366,6 +399,10 @@ impl<C> Rcu<C> {
         if !k.stray || now + k.wait < k.jiffies_force_qs {
             k.jiffies_force_qs = now + k.wait;
         }
+        world.emit(|| Event::GracePeriod {
+            gp_seq: self.gp_seq(),
+            what: "fqswait",
+        });
         self.set_state(GpState::WaitFqs);
         let ticket = self.gp_ticket.load(Ordering::SeqCst);
         if k.wait == 0 || self.fqs_condition(k) {
@@ -412,9 +449,13 @@ impl<C> Rcu<C> {
             self.polled_gp_end();
             k.phase = Phase::Cleanup(0);
         } else if now >= k.jiffies_force_qs || k.flags.fqs || k.flags.ovld {
-            self.begin_scan(k);
+            self.begin_scan(k, world);
             k.phase = Phase::Scan(self.geometry.leaves().start);
         } else {
+            world.emit(|| Event::GracePeriod {
+                gp_seq: self.gp_seq(),
+                what: "fqswaitsig",
+            });
             k.stray = true;
             k.wait = k.jiffies_force_qs.saturating_sub(now).max(1);
             k.flags = GpFlags::default();
@@ -430,7 +471,7 @@ impl<C> Rcu<C> {
             k.phase = Phase::Scan(leaf + 1);
             return GpWait::Yield;
         }
-        self.end_scan();
+        self.end_scan(world);
         k.flags = GpFlags {
             fqs: false,
             ovld: k.first_scan && k.cbovld,
@@ -461,14 +502,23 @@ impl<C> Rcu<C> {
             let ended = seq::endval(self.gp_seq.load(Ordering::Relaxed));
             node.gp_seq.store(ended, Ordering::SeqCst);
             if let Some(own) = own.as_deref_mut() {
-                k.need_gp |= self.note_gp_changes_locked(&mut state, rdp, own, world.jiffies());
+                k.need_gp |= self.note_gp_changes_locked(&mut state, rdp, own, world);
             }
             // `rcu_future_gp_cleanup()`: keep the request if it names a later grace period.
-            if seq::lt(ended, state.gp_seq_needed) {
+            let more = seq::lt(ended, state.gp_seq_needed);
+            if more {
                 k.need_gp = true;
             } else {
                 state.gp_seq_needed = ended;
             }
+            world.emit(|| Event::FutureGracePeriod {
+                gp_seq: ended,
+                req: ended,
+                level: node.shape.level,
+                grplo: node.shape.grplo,
+                grphi: node.shape.grphi,
+                what: if more { "CleanupMore" } else { "Cleanup" },
+            });
             for bit in super::rcu::bits(node.cbovldmask.load(Ordering::Relaxed)) {
                 let cpu = &self.cpus[(node.shape.grplo + bit) as usize];
                 let over = cpu.cblist_len.load(Ordering::Relaxed) as i64 >= self.tun.qovld;
@@ -497,14 +547,32 @@ impl<C> Rcu<C> {
         {
             let mut own = rdp.own.lock();
             let mut root = self.lock_node(0);
+            world.emit(|| Event::GracePeriod {
+                gp_seq: running,
+                what: "end",
+            });
             self.gp_seq.store(seq::end(running), Ordering::SeqCst);
             self.set_state(GpState::Idle);
             // Requests made since this pass went through the root.
             let root_seq = self.nodes[0].gp_seq.load(Ordering::Relaxed);
-            k.need_gp |= seq::lt(root_seq, root.gp_seq_needed);
-            let asked = self.accelerate_cbs(0, &mut root, rdp, &mut own.cblist);
+            if !k.need_gp && seq::lt(root_seq, root.gp_seq_needed) {
+                k.need_gp = true;
+                world.emit(|| Event::FutureGracePeriod {
+                    gp_seq: root_seq,
+                    req: root.gp_seq_needed,
+                    level: 0,
+                    grplo: self.nodes[0].shape.grplo,
+                    grphi: self.nodes[0].shape.grphi,
+                    what: "CleanupMore",
+                });
+            }
+            let asked = self.accelerate_cbs(0, &mut root, rdp, &mut own.cblist, world);
             if !asked && k.need_gp {
                 self.gp_flags.store(FLAG_INIT, Ordering::SeqCst);
+                world.emit(|| Event::GracePeriod {
+                    gp_seq: self.gp_seq(),
+                    what: "newreq",
+                });
             } else {
                 self.gp_flags.fetch_and(FLAG_INIT, Ordering::SeqCst);
             }

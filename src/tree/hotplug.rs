@@ -58,7 +58,7 @@ impl<C> Rcu<C> {
                     cpu: ctx.cpu,
                     how: Resolution::Offline,
                 };
-                self.report_up(rdp.leaf, leaf, rdp.grpmask, gps, by)
+                self.report_up(rdp.leaf, leaf, rdp.grpmask, gps, by, world)
             } else {
                 drop(leaf);
                 false
@@ -93,13 +93,13 @@ impl<C> Rcu<C> {
             } else {
                 (&mut *second, &mut *first)
             };
-            self.barrier_entrain(&mut barrier, from, dead_own);
+            self.barrier_entrain(&mut barrier, from, dead_own, world);
             let mut leaf = self.lock_node(to.leaf);
             let leaf_seq = self.nodes[to.leaf].gp_seq.load(Ordering::Relaxed);
             dead_own.cblist.advance(leaf_seq);
-            let mut wake = self.advance_cbs(&mut leaf, to, &mut own.cblist);
+            let mut wake = self.advance_cbs(&mut leaf, to, &mut own.cblist, world);
             own.cblist.merge(&mut dead_own.cblist);
-            wake |= self.advance_cbs(&mut leaf, to, &mut own.cblist);
+            wake |= self.advance_cbs(&mut leaf, to, &mut own.cblist, world);
             dead_own.enabled = false;
             from.cblist_len.store(0, Ordering::SeqCst);
             to.cblist_len.store(own.cblist.len(), Ordering::SeqCst);

@@ -42,7 +42,7 @@ pub mod watching;
 pub mod world;
 
 pub use blocked::ReaderId;
-pub use callback::{Batch, DEFAULT_MAX_RCU_BLIMIT};
+pub use callback::{Batch, Callback, DEFAULT_MAX_RCU_BLIMIT};
 pub use gp::{GpKthread, GpResume, GpState, GpWait};
 pub use poll::{COMPLETED, FullCookie};
 pub use preempt::Reader;

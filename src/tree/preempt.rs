@@ -7,9 +7,11 @@
 
 use super::qs::Report;
 use super::rcu::{CpuData, Rcu};
+use super::seq;
 use super::world::{Ctx, World};
 use crate::stats::Resolution;
 use crate::sync::Ordering;
+use crate::trace::Event;
 
 /// The read-side state of one task. Its world keeps it.
 #[derive(Debug)]
@@ -80,16 +82,16 @@ impl<C> Rcu<C> {
             return;
         }
         if std::mem::take(&mut reader.need_qs) {
-            Self::record_qs(&mut rdp.own.lock(), Resolution::ContextSwitch);
+            Self::record_qs(rdp, &mut rdp.own.lock(), Resolution::ContextSwitch, world);
         }
         if let Some((leaf, key)) = reader.blocked.take() {
-            self.unblock_reader(ctx, leaf as usize, key, world);
+            self.unblock_reader(ctx, reader.id, leaf as usize, key, world);
         }
     }
 
     /// Preempted inside its section: onto the leaf's list, at or behind the pointer of each grace
     /// period that its CPU still owes a quiescent state.
-    pub(super) fn queue_blocked_reader(&self, rdp: &CpuData<C>, reader: &mut Reader) {
+    pub(super) fn queue_blocked_reader(&self, rdp: &CpuData<C>, reader: &mut Reader, world: &mut impl World) {
         if reader.blocked.is_some() {
             return;
         }
@@ -103,10 +105,24 @@ impl<C> Rcu<C> {
         let key = leaf.blocked.insert(reader.id, blocks_gp, false);
         node.gp_tasks.store(leaf.blocked.blocks_gp(), Ordering::SeqCst);
         reader.blocked = Some((rdp.leaf as u32, key));
+        world.emit(|| {
+            let leaf_seq = node.gp_seq.load(Ordering::Relaxed);
+            Event::PreemptTask {
+                gp_seq: if blocks_gp { leaf_seq } else { seq::snap(leaf_seq) },
+                pid: reader.id,
+            }
+        });
     }
 
     /// A blocked reader left its section.
-    fn unblock_reader(&self, ctx: Ctx, index: usize, key: u32, world: &mut impl World) {
+    fn unblock_reader(
+        &self,
+        ctx: Ctx,
+        id: super::blocked::ReaderId,
+        index: usize,
+        key: u32,
+        world: &mut impl World,
+    ) {
         let by = Report {
             cpu: ctx.cpu,
             how: Resolution::BlockedReader,
@@ -115,12 +131,30 @@ impl<C> Rcu<C> {
             let node = &self.nodes[index];
             let mut leaf = self.lock_node(index);
             let last = leaf.blocked.remove(key);
+            let gps = node.gp_seq.load(Ordering::Relaxed);
+            let owed = node.qsmask.load(Ordering::Relaxed);
+            world.emit(|| Event::UnlockPreemptedTask {
+                gp_seq: gps,
+                pid: id,
+                at_gp_start: false,
+            });
             node.gp_tasks.store(leaf.blocked.blocks_gp(), Ordering::SeqCst);
-            if !last || node.qsmask.load(Ordering::Relaxed) != 0 {
+            if last {
+                world.emit(|| Event::QuiescentStateReport {
+                    gp_seq: gps,
+                    mask: 0,
+                    qsmask: owed,
+                    level: node.shape.level,
+                    grplo: node.shape.grplo,
+                    grphi: node.shape.grphi,
+                    gp_tasks: false,
+                    by_reader: true,
+                });
+            }
+            if !last || owed != 0 {
                 // Others block, or CPUs are owed: whoever comes last reports.
                 false
             } else {
-                let gps = node.gp_seq.load(Ordering::Relaxed);
                 leaf.completedqs = gps;
                 match node.shape.parent {
                     None => {
@@ -129,7 +163,7 @@ impl<C> Rcu<C> {
                     }
                     Some(parent) => {
                         drop(leaf);
-                        self.report_up(parent, self.lock_node(parent), node.shape.grpmask, gps, by)
+                        self.report_up(parent, self.lock_node(parent), node.shape.grpmask, gps, by, world)
                     }
                 }
             }

@@ -9,11 +9,16 @@ use super::seq;
 use super::world::{Ctx, TickHit, World};
 use crate::stats::Resolution;
 use crate::sync::{FullGuard, Ordering};
+use crate::trace::Event;
 
 impl<C> Rcu<C> {
     /// `rcu_qs()`: this CPU passed a quiescent state.
-    pub(super) fn record_qs(own: &mut Own<C>, how: Resolution) {
+    pub(super) fn record_qs(rdp: &CpuData<C>, own: &mut Own<C>, how: Resolution, world: &mut impl World) {
         if own.norm {
+            world.emit(|| Event::GracePeriod {
+                gp_seq: rdp.gp_seq.load(Ordering::Relaxed),
+                what: "cpuqs",
+            });
             own.norm = false;
             own.recorded_by = how;
         }
@@ -22,19 +27,21 @@ impl<C> Rcu<C> {
     /// Called at every context switch, with interrupts off. `reader`: the read-side state of the task
     /// that is switched away from.
     pub fn context_switch(&self, ctx: Ctx, reader: Option<&mut Reader>, world: &mut impl World) {
+        world.emit(|| Event::Utilization("Start context switch"));
         let rdp = &self.cpus[ctx.cpu as usize];
         if self.preemptible {
             if let Some(reader) = reader {
                 if reader.depth > 0 {
-                    self.queue_blocked_reader(rdp, reader);
+                    self.queue_blocked_reader(rdp, reader, world);
                 } else {
                     self.report_deferred_qs(ctx, reader, world);
                 }
             }
-            Self::record_qs(&mut rdp.own.lock(), Resolution::ContextSwitch);
+            Self::record_qs(rdp, &mut rdp.own.lock(), Resolution::ContextSwitch, world);
         } else {
             self.voluntary_qs(rdp, world);
         }
+        world.emit(|| Event::Utilization("End context switch"));
     }
 
     /// `rcu_all_qs()`, called at reschedule points of long kernel code (`cond_resched()`) of
@@ -48,7 +55,7 @@ impl<C> Rcu<C> {
 
     /// A quiescent state of the non-preemptible flavour, and what an urgent scan wants besides.
     fn voluntary_qs(&self, rdp: &CpuData<C>, world: &mut impl World) {
-        Self::record_qs(&mut rdp.own.lock(), Resolution::ContextSwitch);
+        Self::record_qs(rdp, &mut rdp.own.lock(), Resolution::ContextSwitch, world);
         if rdp.urgent_qs.swap(false, Ordering::Acquire) && rdp.need_heavy_qs.load(Ordering::Relaxed) {
             rdp.need_heavy_qs.store(false, Ordering::Relaxed);
             world.momentary_eqs(rdp.cpu);
@@ -58,6 +65,7 @@ impl<C> Rcu<C> {
     /// `rcu_sched_clock_irq()`: the RCU part of a timer tick. `reader`: the read-side state of the
     /// interrupted task, if there is one.
     pub fn tick(&self, ctx: Ctx, hit: TickHit, reader: Option<&mut Reader>, world: &mut impl World) {
+        world.emit(|| Event::Utilization("Start scheduler-tick"));
         let rdp = &self.cpus[ctx.cpu as usize];
         // Acquire pairs with the release in the scan that set it.
         if rdp.urgent_qs.load(Ordering::Acquire) {
@@ -84,13 +92,14 @@ impl<C> Rcu<C> {
         let pending = {
             let mut own = rdp.own.lock();
             if quiescent {
-                Self::record_qs(&mut own, Resolution::Tick);
+                Self::record_qs(rdp, &mut own, Resolution::Tick, world);
             }
             self.pending(rdp, &own)
         };
         if pending {
             world.raise_core(ctx.cpu);
         }
+        world.emit(|| Event::Utilization("End scheduler-tick"));
     }
 
     /// `rcu_pending()`: is there anything for the RCU core to do here?
@@ -106,7 +115,7 @@ impl<C> Rcu<C> {
     /// `rcu_check_quiescent_state()`: notice grace-period changes, report what was recorded.
     pub(super) fn check_quiescent_state(&self, ctx: Ctx, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
-        let wake = self.note_gp_changes(rdp, &mut rdp.own.lock(), world.jiffies());
+        let wake = self.note_gp_changes(rdp, &mut rdp.own.lock(), world);
         if wake {
             self.wake_gp_kthread(ctx, world);
         }
@@ -115,14 +124,14 @@ impl<C> Rcu<C> {
 
     /// Notices that a grace period started or ended. A busy leaf lock means: at a later tick. True:
     /// wake the kthread.
-    pub(super) fn note_gp_changes(&self, rdp: &CpuData<C>, own: &mut Own<C>, jiffies: u64) -> bool {
+    pub(super) fn note_gp_changes(&self, rdp: &CpuData<C>, own: &mut Own<C>, world: &mut impl World) -> bool {
         let node = &self.nodes[rdp.leaf];
         let same = node.gp_seq.load(Ordering::Relaxed) == rdp.gp_seq.load(Ordering::Relaxed);
         if same && !rdp.gpwrap.load(Ordering::Relaxed) {
             return false;
         }
         match node.state.try_lock() {
-            Some(mut leaf) => self.note_gp_changes_locked(&mut leaf, rdp, own, jiffies),
+            Some(mut leaf) => self.note_gp_changes_locked(&mut leaf, rdp, own, world),
             None => false,
         }
     }
@@ -133,7 +142,7 @@ impl<C> Rcu<C> {
         leaf: &mut NodeState,
         rdp: &CpuData<C>,
         own: &mut Own<C>,
-        jiffies: u64,
+        world: &mut impl World,
     ) -> bool {
         let node = &self.nodes[rdp.leaf];
         let node_seq = node.gp_seq.load(Ordering::Relaxed);
@@ -144,18 +153,26 @@ impl<C> Rcu<C> {
         }
         let owed = node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0;
         let wake = if seq::completed_gp(cpu_seq, node_seq) || gpwrap {
-            let wake = self.advance_cbs(leaf, rdp, &mut own.cblist);
+            let wake = self.advance_cbs(leaf, rdp, &mut own.cblist, world);
             own.core_needs_qs = false;
+            world.emit(|| Event::GracePeriod {
+                gp_seq: cpu_seq,
+                what: "cpuend",
+            });
             wake
         } else {
-            let wake = self.accelerate_cbs(rdp.leaf, leaf, rdp, &mut own.cblist);
+            let wake = self.accelerate_cbs(rdp.leaf, leaf, rdp, &mut own.cblist, world);
             own.core_needs_qs &= owed;
             wake
         };
         if seq::new_gp(cpu_seq, node_seq) || gpwrap {
             own.core_needs_qs = owed;
             own.norm = owed;
-            rdp.last_fqs_resched.store(jiffies, Ordering::Relaxed);
+            rdp.last_fqs_resched.store(world.jiffies(), Ordering::Relaxed);
+            world.emit(|| Event::GracePeriod {
+                gp_seq: node_seq,
+                what: "cpustart",
+            });
         }
         rdp.gp_seq.store(node_seq, Ordering::Relaxed);
         if gpwrap || seq::lt(rdp.gp_seq_needed.load(Ordering::Relaxed), leaf.gp_seq_needed) {
@@ -210,7 +227,7 @@ impl<C> Rcu<C> {
             if node.qsmask.load(Ordering::Relaxed) & rdp.grpmask == 0 {
                 return;
             }
-            let wake = self.accelerate_cbs(rdp.leaf, &mut leaf, rdp, &mut own.cblist);
+            let wake = self.accelerate_cbs(rdp.leaf, &mut leaf, rdp, &mut own.cblist, world);
             debug_assert!(
                 !wake,
                 "a grace period is in progress, so no wake-up is needed to start one"
@@ -223,6 +240,7 @@ impl<C> Rcu<C> {
                 rdp.grpmask,
                 leaf_seq,
                 Report { cpu: ctx.cpu, how },
+                world,
             )
         };
         if root_emptied {
@@ -247,6 +265,7 @@ impl<C> Rcu<C> {
         start_mask: u64,
         gps: u64,
         by: Report,
+        world: &mut impl World,
     ) -> bool {
         let (mut index, mut guard, mut mask) = (start, start_guard, start_mask);
         loop {
@@ -256,7 +275,18 @@ impl<C> Rcu<C> {
                 return false;
             }
             node.qsmask.store(owed & !mask, Ordering::SeqCst);
-            if owed & !mask != 0 || node.gp_tasks.load(Ordering::Relaxed) {
+            let gp_tasks = node.gp_tasks.load(Ordering::Relaxed);
+            world.emit(|| Event::QuiescentStateReport {
+                gp_seq: gps,
+                mask,
+                qsmask: owed & !mask,
+                level: node.shape.level,
+                grplo: node.shape.grplo,
+                grphi: node.shape.grphi,
+                gp_tasks,
+                by_reader: false,
+            });
+            if owed & !mask != 0 || gp_tasks {
                 return false;
             }
             guard.completedqs = gps;

@@ -282,6 +282,16 @@ impl<C> Rcu<C> {
         self.nodes[index].state.lock()
     }
 
+    /// Sets or clears the CPU's overload bit; its leaf is locked.
+    pub(super) fn set_cb_ovld(&self, rdp: &CpuData<C>, over: bool) {
+        let mask = &self.nodes[rdp.leaf].cbovldmask;
+        if over {
+            mask.fetch_or(rdp.grpmask, Ordering::Relaxed);
+        } else {
+            mask.fetch_and(!rdp.grpmask, Ordering::Relaxed);
+        }
+    }
+
     /// Wakes the grace-period kthread, unless nothing is asked of it or it is itself the caller. An
     /// interrupt on its CPU does wake it: it may sit between its last check and its sleep.
     pub(super) fn wake_gp_kthread(&self, ctx: Ctx, world: &mut impl World) {

@@ -1,11 +1,12 @@
 //! Asking for grace periods: the funnel from a leaf to the root (invariant I9), and the numbering
 //! of callbacks that goes with it.
 
-use super::cblist::SegCbList;
+use super::cblist::{SegCbList, WAIT};
 use super::rcu::{Cb, CpuData, FLAG_INIT, NodeState, Own, Rcu};
 use super::seq;
 use super::world::{Ctx, World};
 use crate::sync::{FullGuard, Ordering};
+use crate::trace::Event;
 
 impl<C> Rcu<C> {
     /// Records at `start` (whose lock the caller holds as `held`) and upwards that the grace period
@@ -16,7 +17,20 @@ impl<C> Rcu<C> {
         held: &mut NodeState,
         rdp: &CpuData<C>,
         req: u64,
+        world: &mut impl World,
     ) -> bool {
+        let future = |index: usize, what: &'static str| {
+            let node = &self.nodes[index];
+            Event::FutureGracePeriod {
+                gp_seq: node.gp_seq.load(Ordering::Relaxed),
+                req,
+                level: node.shape.level,
+                grplo: node.shape.grplo,
+                grphi: node.shape.grphi,
+                what,
+            }
+        };
+        world.emit(|| future(start, "Startleaf"));
         let mut index = start;
         let mut climbed: Option<FullGuard<'_, NodeState>> = None;
         let mut wake = false;
@@ -31,11 +45,13 @@ impl<C> Rcu<C> {
                 || seq::started(node_seq, req)
                 || (index != start && seq::state(node_seq) != 0);
             if covered {
+                world.emit(|| future(index, "Prestarted"));
                 break state.gp_seq_needed;
             }
             state.gp_seq_needed = req;
             if seq::state(node_seq) != 0 {
                 // Cleanup of the running grace period will see the mark.
+                world.emit(|| future(start, "Startedleaf"));
                 break req;
             }
             if let Some(parent) = node.shape.parent {
@@ -45,9 +61,16 @@ impl<C> Rcu<C> {
                 index = parent;
                 continue;
             }
-            if !self.gp_in_progress() {
+            if self.gp_in_progress() {
+                world.emit(|| future(index, "Startedleafroot"));
+            } else {
+                world.emit(|| future(index, "Startedroot"));
                 self.gp_flags.fetch_or(FLAG_INIT, Ordering::SeqCst);
                 wake = true;
+                world.emit(|| Event::GracePeriod {
+                    gp_seq: self.gp_seq(),
+                    what: "newreq",
+                });
             }
             break req;
         };
@@ -67,14 +90,26 @@ impl<C> Rcu<C> {
         held: &mut NodeState,
         rdp: &CpuData<C>,
         cblist: &mut SegCbList<Cb<C>>,
+        world: &mut impl World,
     ) -> bool {
         if !cblist.pend() {
             return false;
         }
+        world.emit(|| segments("SegCbPreAcc", cblist));
         // `snap` needs a full barrier after the read: the node lock that we hold gave one before, and
         // the SeqCst load orders the rest.
         let req = seq::snap(self.gp_seq());
-        cblist.accelerate(req) && self.start_this_gp(start, held, rdp, req)
+        let wake = cblist.accelerate(req) && self.start_this_gp(start, held, rdp, req, world);
+        world.emit(|| Event::GracePeriod {
+            gp_seq: req,
+            what: if cblist.restempty(WAIT) {
+                "AccWaitCB"
+            } else {
+                "AccReadyCB"
+            },
+        });
+        world.emit(|| segments("SegCbPostAcc", cblist));
+        wake
     }
 
     /// Moves finished callbacks to DONE by the leaf's number, then numbers new ones.
@@ -83,17 +118,23 @@ impl<C> Rcu<C> {
         held: &mut NodeState,
         rdp: &CpuData<C>,
         cblist: &mut SegCbList<Cb<C>>,
+        world: &mut impl World,
     ) -> bool {
         if !cblist.pend() {
             return false;
         }
         cblist.advance(self.nodes[rdp.leaf].gp_seq.load(Ordering::Relaxed));
-        self.accelerate_cbs(rdp.leaf, held, rdp, cblist)
+        self.accelerate_cbs(rdp.leaf, held, rdp, cblist, world)
     }
 
     /// Numbers this CPU's callbacks; takes the leaf lock only when a request has to be made. True:
     /// wake the kthread.
-    pub(super) fn accelerate_cbs_unlocked(&self, rdp: &CpuData<C>, own: &mut Own<C>) -> bool {
+    pub(super) fn accelerate_cbs_unlocked(
+        &self,
+        rdp: &CpuData<C>,
+        own: &mut Own<C>,
+        world: &mut impl World,
+    ) -> bool {
         let snap = seq::snap(self.gp_seq());
         let known =
             !rdp.gpwrap.load(Ordering::Relaxed) && seq::ge(rdp.gp_seq_needed.load(Ordering::Relaxed), snap);
@@ -102,7 +143,7 @@ impl<C> Rcu<C> {
             return false;
         }
         let mut leaf = self.lock_node(rdp.leaf);
-        self.accelerate_cbs(rdp.leaf, &mut leaf, rdp, &mut own.cblist)
+        self.accelerate_cbs(rdp.leaf, &mut leaf, rdp, &mut own.cblist, world)
     }
 
     /// `start_poll_synchronize_rcu()`: requests a full grace period from now on, without a callback.
@@ -111,10 +152,19 @@ impl<C> Rcu<C> {
         let wake = {
             let mut leaf = self.lock_node(rdp.leaf);
             let req = seq::snap(self.gp_seq());
-            self.start_this_gp(rdp.leaf, &mut leaf, rdp, req)
+            self.start_this_gp(rdp.leaf, &mut leaf, rdp, req, world)
         };
         if wake {
             self.wake_gp_kthread(ctx, world);
         }
+    }
+}
+
+/// `rcu_segcb_stats` of a list.
+pub(super) fn segments<T>(what: &'static str, cblist: &SegCbList<T>) -> Event {
+    Event::SegCbStats {
+        what,
+        seglen: std::array::from_fn(|segment| cblist.seglen(segment)),
+        gp_seq: std::array::from_fn(|segment| cblist.segment_gp_seq(segment)),
     }
 }

@@ -9,12 +9,14 @@
 //! The *latch* keeps a flood off that stack: from 64 direct requests in flight on, new calls take the
 //! callback route until none is in flight (invariant I12).
 
+use super::callback::Callback;
 use super::rcu::{Cb, Rcu};
 use super::snapshot::SrsSnapshot;
 use super::waiters::{Waiter, WaiterChain, WaiterStack};
 use super::world::{Ctx, WorkItem, World};
 use crate::config::Latch;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU32, FullLock, Ordering};
+use crate::trace::Event;
 
 /// Wait heads (`SR_NORMAL_GP_WAIT_HEAD_MAX`).
 pub const WAIT_HEADS: usize = 5;
@@ -168,9 +170,13 @@ impl SyncRequests {
     }
 }
 
-impl<C> Rcu<C> {
+impl<C: Callback> Rcu<C> {
     /// Begins a normal `synchronize_rcu()` and decides its route.
-    pub fn sync_begin(&self, waiter: Waiter) -> SyncCall {
+    pub fn sync_begin(&self, waiter: Waiter, world: &mut impl World) -> SyncCall {
+        world.emit(|| Event::SrNormal {
+            rhp: waiter.rhp(),
+            what: "request",
+        });
         let direct = self.tun.wake_from_gp && !self.srs.latched.load(Ordering::SeqCst);
         SyncCall {
             route: if direct { Route::Direct } else { Route::Callback },
@@ -235,13 +241,23 @@ impl<C> Rcu<C> {
         false
     }
 
+    /// The caller runs again: the last step of `synchronize_rcu()`.
+    pub fn sync_end(&self, waiter: &Waiter, world: &mut impl World) {
+        world.emit(|| Event::SrNormal {
+            rhp: waiter.rhp(),
+            what: "complete",
+        });
+    }
+
     /// The first half of `synchronize_rcu()` in one go: after this the caller blocks.
     pub fn synchronize(&self, ctx: Ctx, waiter: Waiter, world: &mut impl World) -> Route {
-        let mut call = self.sync_begin(waiter);
+        let mut call = self.sync_begin(waiter, world);
         while !self.sync_step(&mut call, ctx, world) {}
         call.route
     }
+}
 
+impl<C> Rcu<C> {
     /// A direct request was completed: latch accounting. Only the step to zero opens the latch.
     fn uncount(&self) {
         if self.tun.sr_normal_latch == Latch::Off {

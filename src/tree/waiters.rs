@@ -28,6 +28,12 @@ impl Waiter {
         }))
     }
 
+    /// The number that a trace prints for it (`rhp`).
+    pub fn rhp(&self) -> u64 {
+        const BASE: u64 = 0xffff_c900_0000_0000;
+        BASE + self.0.token * 64
+    }
+
     /// The world's name for it.
     pub fn token(&self) -> u64 {
         self.0.token

@@ -1,11 +1,12 @@
 //! The seam: what the engine asks of its surroundings, and who calls it from where.
 //!
-//! Rules: no engine lock is held across a call except `now`, `jiffies`, `watching` and `spend`; a
+//! Rules: no engine lock is held across a call except `now`, `jiffies`, `watching`, `spend` and `emit`; a
 //! world never calls back into the engine from inside a call, it only records.
 
 use super::waiters::Waiter;
 use super::watching::WatchSnap;
 use crate::stats::Resolution;
+use crate::trace::Event;
 
 /// What runs on the CPU that enters the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +139,19 @@ pub trait World {
     fn queue_work(&mut self, item: WorkItem) -> bool;
     /// Account for work done.
     fn spend(&mut self, work: Work);
+    /// Trace events are wanted.
+    fn tracing(&self) -> bool {
+        false
+    }
+    /// A trace event; called only while [`World::tracing`].
+    fn trace(&mut self, _event: Event) {}
+    /// Emits a trace event, which is made only when it is wanted.
+    fn emit(&mut self, event: impl FnOnce() -> Event) {
+        if self.tracing() {
+            let event = event();
+            self.trace(event);
+        }
+    }
     /// A grace period ended.
     fn grace_period_ended(&mut self, record: &GpRecord);
 }

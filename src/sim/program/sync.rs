@@ -39,6 +39,13 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
+    fn caller_part(&self, id: TaskId) -> u32 {
+        match &self.hw.tasks[id as usize].program {
+            Program::Sync(caller) => caller.part,
+            _ => unreachable!("asked of a sync caller"),
+        }
+    }
+
     fn caller(&mut self, id: TaskId) -> &mut SyncCaller {
         match &mut self.hw.tasks[id as usize].program {
             Program::Sync(caller) => caller,
@@ -87,6 +94,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
         self.in_flight += 1;
         let rcu = self.rcu;
+        self.begin_step(cpu);
+        let waiter = self.caller(id).waiter.clone();
+        let call = (kind == SyncCallKind::Sync).then(|| rcu.sync_begin(waiter, &mut self.hw));
         let caller = self.caller(id);
         caller.released_by = None;
         caller.start_ns = open_due.unwrap_or(now);
@@ -94,8 +104,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         caller.calls_made += 1;
         caller.calls_left = caller.calls_left.saturating_sub(1);
         caller.direct = false;
-        if kind == SyncCallKind::Sync {
-            let call = rcu.sync_begin(caller.waiter.clone());
+        if let Some(call) = call {
             caller.direct = call.route() == Route::Direct;
             caller.call = Some(call);
             caller.phase = SyncPhase::Entering;
@@ -177,6 +186,14 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     fn sync_return(&mut self, id: TaskId) -> Next {
         let now = self.hw.now;
+        let waiter = self.caller(id).waiter.clone();
+        if self.flood(self.caller_part(id)).kind == SyncCallKind::Sync {
+            let cpu = self.hw.tasks[id as usize].cpu;
+            self.begin_step(cpu);
+            let rcu = self.rcu;
+            rcu.sync_end(&waiter, &mut self.hw);
+            self.end_step();
+        }
         self.see(Sight::SyncEnd { task: id });
         let gap = self.hw.machine.caller_gap_ns;
         let caller = self.caller(id);
