@@ -15,11 +15,15 @@ from __future__ import annotations
 from . import errors
 from ._core import (
     RESOLUTIONS,
+    CallRcuFlood,
     CancelToken,
     Config,
     CpuLoad,
+    Hotplug,
     Machine,
     Mix,
+    PeriodicInterrupt,
+    Readers,
     Run,
     SyncFlood,
     __version__,
@@ -43,6 +47,7 @@ from .reproduce import reproduce
 
 __all__ = [
     "RESOLUTIONS",
+    "CallRcuFlood",
     "CancelToken",
     "Columns",
     "Config",
@@ -50,11 +55,14 @@ __all__ = [
     "ConfigWarning",
     "CpuLoad",
     "EngineError",
+    "Hotplug",
     "Interrupted",
     "Machine",
     "MemoryLimitError",
     "Mix",
+    "PeriodicInterrupt",
     "RcuError",
+    "Readers",
     "Run",
     "StallError",
     "SyncFlood",

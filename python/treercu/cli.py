@@ -20,10 +20,14 @@ from typing import Any, NoReturn
 
 from . import __version__
 from ._core import (
+    CallRcuFlood,
     Config,
     CpuLoad,
+    Hotplug,
     Machine,
     Mix,
+    PeriodicInterrupt,
+    Readers,
     Run,
     SyncFlood,
     simulate,
@@ -37,7 +41,11 @@ __all__ = ["main"]
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-_WORKLOADS: dict[str, Any] = {"sync-flood": SyncFlood, "cpu-load": CpuLoad}
+# By the name that `to_dict()` and the JSON give them.
+_WORKLOADS: dict[str, Any] = {
+    cls().to_dict()["type"]: cls
+    for cls in (SyncFlood, CpuLoad, Readers, CallRcuFlood, PeriodicInterrupt, Hotplug)
+}
 
 
 class _BadInput(Exception):
@@ -70,7 +78,7 @@ class _WorkloadField(argparse.Action):
         if not namespace.workloads:
             raise _BadInput(
                 f"{self.dest}={_cut(values)}: belongs to no workload; "
-                f"allowed: after --workload {' or '.join(_WORKLOADS)}"
+                f"allowed: after --workload NAME, one of {', '.join(_WORKLOADS)}"
             )
         name, fields = namespace.workloads[-1]
         if self.dest not in _fields(name):
@@ -110,15 +118,13 @@ def _cpu_list(text: str) -> str | list[int]:
     return cpus
 
 
-def _build_workload(given: list[tuple[str, dict[str, str]]] | None) -> SyncFlood | CpuLoad | Mix:
+def _build_workload(given: list[tuple[str, dict[str, str]]] | None) -> Any:
     parts = []
     for name, texts in given or [("sync-flood", {})]:
-        fields: dict[str, Any] = {}
-        for field, text in texts.items():
-            if field == "cpus":
-                fields[field] = _cpu_list(text)
-            else:
-                fields[field] = text if field == "mode" else _number(text)
+        # What is no number stays text; the class reads or refuses it by the field's name.
+        fields = {
+            field: _cpu_list(text) if field == "cpus" else _number(text) for field, text in texts.items()
+        }
         parts.append(_WORKLOADS[name](**fields))
     return parts[0] if len(parts) == 1 else Mix(parts)
 
@@ -167,7 +173,7 @@ def _parser() -> _Parser:
         action=_Workload,
         dest="workloads",
         metavar="NAME",
-        help=f"{' or '.join(_WORKLOADS)}; the flags that follow belong to it; may be repeated",
+        help=f"{', '.join(_WORKLOADS)}; the flags that follow belong to it; may be repeated",
     )
     group = sim.add_argument_group("fields of a workload, after its --workload")
     owners: dict[str, list[str]] = {}

@@ -6,7 +6,7 @@
 use super::cpu::{Irq, Phase, RCU_SOFTIRQ, SoftPass, TIMER_SOFTIRQ};
 use super::kernel::{Event, Kernel};
 use super::observe::{Observer, Sight};
-use super::task::{Next, Program, RunMode, SchedClass, TaskState};
+use super::task::{Next, Program, RunMode, TaskId, TaskState};
 use crate::tree::Cb;
 use crate::tree::seq;
 use crate::tree::world::World;
@@ -312,10 +312,43 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// A context switch: away from whatever is current, to the first in the queue or to idle.
     pub(super) fn switch(&mut self, cpu: u32) {
-        let ctx = self.ctx(cpu, false);
         let prev = self.hw.cpus[cpu as usize].curr;
-        let c = &mut self.hw.cpus[cpu as usize];
         let from_idle = prev.is_none();
+        if from_idle && self.hw.cpus[cpu as usize].ct.snap().in_eqs() {
+            self.hw.cpus[cpu as usize].ct.idle_exit();
+            self.see(Sight::EqsExit { cpu });
+            self.leave_idle(cpu);
+        }
+        // RCU's part comes first, while the previous task is still current.
+        let ctx = self.ctx(cpu, false);
+        self.begin_step(cpu);
+        let rcu = self.rcu;
+        let mut reader = self.take_reader(prev);
+        rcu.context_switch(ctx, reader.as_deref_mut(), &mut self.hw);
+        self.put_reader(prev, reader);
+        let rcu_cost = self.end_step();
+
+        let next = self.pick_next(cpu, prev);
+        let c = &mut self.hw.cpus[cpu as usize];
+        c.curr = next;
+        c.need_resched = false;
+        c.resched_lazy = false;
+        self.hw.note_idle(cpu);
+        self.hw.counters.context_switches += 1;
+        self.see(Sight::ContextSwitch { cpu });
+        let mut cost = self.hw.machine.switch_ns + rcu_cost;
+        if from_idle || next.is_none() {
+            cost += self.hw.machine.idle_switch_ns;
+        }
+        if next == Some(self.hw.gp_task) {
+            self.hw.counters.gp_kthread_cpu_ns += cost;
+        }
+        self.set_phase(cpu, Phase::Switch(next), cost);
+    }
+
+    /// Puts the previous task back where it belongs and takes the next one off the queue.
+    fn pick_next(&mut self, cpu: u32, prev: Option<TaskId>) -> Option<TaskId> {
+        let c = &mut self.hw.cpus[cpu as usize];
         let slice_over = self.hw.now - c.slice_from >= self.hw.machine.slice_ns;
         if let Some(id) = prev {
             let task = &mut self.hw.tasks[id as usize];
@@ -329,45 +362,19 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 }
             }
         }
-        if self.hw.cpus[cpu as usize].dying {
+        if c.dying {
             self.move_tasks_away(cpu);
         }
         let c = &mut self.hw.cpus[cpu as usize];
-        let tasks = &self.hw.tasks;
-        let best = c
-            .queue
-            .iter()
-            .position(|&id| tasks[id as usize].class == SchedClass::Fifo)
-            .unwrap_or(0);
-        let next = c.queue.remove(best);
-        c.curr = next;
-        c.need_resched = false;
-        c.resched_lazy = false;
+        // Only the grace-period kthread can be SCHED_FIFO.
+        let fifo = (self.hw.tun.kthread_prio > 0)
+            .then(|| c.queue.iter().position(|&id| id == self.hw.gp_task))
+            .flatten();
+        let next = c.queue.remove(fifo.unwrap_or(0));
         if let Some(id) = next {
             self.hw.tasks[id as usize].state = TaskState::Running;
         }
-        self.hw.note_idle(cpu);
-        if from_idle && self.hw.cpus[cpu as usize].ct.snap().in_eqs() {
-            self.hw.cpus[cpu as usize].ct.idle_exit();
-            self.see(Sight::EqsExit { cpu });
-            self.leave_idle(cpu);
-        }
-        self.begin_step(cpu);
-        let rcu = self.rcu;
-        let mut reader = self.take_reader(prev);
-        rcu.context_switch(ctx, reader.as_deref_mut(), &mut self.hw);
-        self.put_reader(prev, reader);
-        let rcu_cost = self.end_step();
-        self.hw.counters.context_switches += 1;
-        self.see(Sight::ContextSwitch { cpu });
-        let mut cost = self.hw.machine.switch_ns + rcu_cost;
-        if from_idle || next.is_none() {
-            cost += self.hw.machine.idle_switch_ns;
-        }
-        if next == Some(self.hw.gp_task) {
-            self.hw.counters.gp_kthread_cpu_ns += cost;
-        }
-        self.set_phase(cpu, Phase::Switch(next), cost);
+        next
     }
 
     fn switch_over(&mut self, cpu: u32) {

@@ -9,7 +9,7 @@ use super::sched::IdleMask;
 use super::task::{Program, RunMode, SchedClass, Task, TaskId, TaskState};
 use super::timer::Hierarchy;
 use crate::config::Tunables;
-use crate::stats::{Counters, GracePeriods, Samples};
+use crate::stats::{Counters, GracePeriods, Keep, Recorder};
 use crate::trace::{Context, Event as TraceEvent, Record, Trace};
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
@@ -56,7 +56,8 @@ pub(super) struct Hw<'r> {
     pub worker_task: TaskId,
     pub work_queued: bool,
     pub counters: Counters,
-    pub samples: Samples,
+    pub recorder: Recorder,
+    pub sample_stream: Stream,
     pub grace_periods: GracePeriods,
     /// Time of the last sign of progress of a waiting call, ns.
     pub last_progress: u64,
@@ -253,6 +254,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
         rcu: &'r Rcu<UserCb>,
         tun: &Tunables,
         machine: &Machine,
+        keep: Keep,
         seed: u64,
         observer: &'o mut O,
     ) -> Self {
@@ -295,7 +297,8 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             worker_task: 0,
             work_queued: false,
             counters: Counters::default(),
-            samples: Samples::default(),
+            recorder: Recorder::new(keep),
+            sample_stream: Stream::new(seed, Purpose::Sample, 0),
             grace_periods: GracePeriods::default(),
             last_progress: 0,
             next_callback: 0,

@@ -16,6 +16,7 @@ pub(super) enum Purpose {
     Readers = 6,
     Flood = 7,
     Hotplug = 8,
+    Sample = 9,
 }
 
 /// One stream.

@@ -4,7 +4,8 @@ use super::kernel::Kernel;
 use super::{Machine, NoObserver, Observer, Sight};
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::stats::{GracePeriods, Run, Samples};
+use crate::stats::{GracePeriods, Keep, Run, Samples};
+use crate::trace::{MAX_TRACE_LIMIT, Record, Trace};
 use crate::tree::Rcu;
 use crate::workload::{Part, Workload};
 use rayon::prelude::*;
@@ -33,12 +34,18 @@ const MIB: u64 = 1 << 20;
 pub struct RunOptions {
     /// Limit on the estimated memory, MiB.
     pub memory_limit_mb: u64,
+    /// How much of the calls is kept.
+    pub keep: Keep,
+    /// Keep this many trace events; 0: no trace.
+    pub trace_limit: usize,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
         RunOptions {
             memory_limit_mb: MEMORY_LIMIT_MB,
+            keep: Keep::default(),
+            trace_limit: 0,
         }
     }
 }
@@ -79,7 +86,9 @@ pub fn simulate_observed<O: Observer>(
     check(config, machine, workload, 1, options)?;
     let progress = Progress::of(workload);
     control.total.store(progress.total, Ordering::Relaxed);
-    run(config, machine, workload, seed, control, progress, observer)
+    run(
+        config, machine, workload, seed, options, control, progress, observer,
+    )
 }
 
 /// Runs `replicas` simulations on `threads` threads (0: one per core); replica *i* has seed `seed + i`
@@ -132,6 +141,7 @@ pub fn simulate_many(
                     machine,
                     workload,
                     seed,
+                    options,
                     control,
                     progress,
                     &mut NoObserver,
@@ -155,7 +165,16 @@ fn check(
     if options.memory_limit_mb == 0 {
         return Err(Error::config("memory_limit_mb", 0, "out of range", "at least 1"));
     }
-    let (need, what) = estimate(config, workload);
+    options.keep.validate()?;
+    if options.trace_limit > MAX_TRACE_LIMIT {
+        return Err(Error::config(
+            "trace_limit",
+            options.trace_limit,
+            "out of range",
+            format!("0 to {MAX_TRACE_LIMIT}"),
+        ));
+    }
+    let (need, what) = estimate(config, workload, options);
     let need = need.saturating_mul(replicas);
     if need > options.memory_limit_mb.saturating_mul(MIB) {
         return Err(Error::Memory {
@@ -174,7 +193,7 @@ fn check(
 /// Bytes that a run may need, and what takes the most. Columns double when they grow, hence the
 /// factor of two; where only a duration bounds a flood, a call is taken to last at least one tick
 /// (with `jiffies_till_first_fqs=0`: 20 µs).
-fn estimate(config: &Config, workload: &Workload) -> (u64, String) {
+fn estimate(config: &Config, workload: &Workload, options: &RunOptions) -> (u64, String) {
     let tun = config.tunables();
     let tick_ns = 1_000_000_000 / u64::from(tun.hz);
     let shortest = if tun.jiffies_till_first_fqs == 0 {
@@ -210,6 +229,8 @@ fn estimate(config: &Config, workload: &Workload) -> (u64, String) {
             Part::Hotplug(_) => 1,
         });
     }
+    let kept = options.keep.at_most(calls);
+    let traced = options.trace_limit as u64;
     let parts = [
         (
             u64::from(tun.nr_cpus) * BYTES_PER_CPU,
@@ -217,12 +238,16 @@ fn estimate(config: &Config, workload: &Workload) -> (u64, String) {
         ),
         (tasks.saturating_mul(BYTES_PER_TASK), format!("{tasks} tasks")),
         (
-            calls.saturating_mul(2 * Samples::ROW_BYTES),
-            format!("samples of up to {calls} calls"),
+            kept.saturating_mul(2 * Samples::ROW_BYTES),
+            format!("samples of up to {kept} calls"),
         ),
         (
             span.saturating_mul(4 * GracePeriods::ROW_BYTES),
             format!("records of up to {span} grace periods"),
+        ),
+        (
+            traced.saturating_mul(2 * size_of::<Record>() as u64),
+            format!("a trace of up to {traced} events"),
         ),
     ];
     let total = parts
@@ -269,11 +294,13 @@ fn thread_cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+#[allow(clippy::too_many_arguments)]
 fn run<O: Observer>(
     config: &Config,
     machine: &Machine,
     workload: &Workload,
     seed: u64,
+    options: &RunOptions,
     control: &Control,
     progress: Progress,
     observer: &mut O,
@@ -282,7 +309,10 @@ fn run<O: Observer>(
     let wall = Instant::now();
     let cpu = thread_cpu_ns();
     let rcu: Rcu<super::cpu::UserCb> = Rcu::new(tun)?;
-    let mut kernel = Kernel::new(&rcu, tun, machine, seed, observer);
+    let mut kernel = Kernel::new(&rcu, tun, machine, options.keep, seed, observer);
+    if options.trace_limit > 0 {
+        kernel.hw.trace = Some(Trace::new(rcu.is_preemptible(), options.trace_limit));
+    }
     kernel.start_workload(&workload.parts, seed);
 
     let stall_ns = STALL_TIMEOUTS * u64::from(tun.rcu_cpu_stall_timeout) * 1_000_000_000;
@@ -330,10 +360,14 @@ fn run<O: Observer>(
 
     let virtual_ns = kernel.hw.now;
     let hw = kernel.hw;
-    let (samples, mut grace_periods, counters) = (hw.samples, hw.grace_periods, hw.counters);
-    count_requests(&samples, &mut grace_periods);
+    let (grace_periods, counters) = (hw.grace_periods, hw.counters);
+    let mean_ns = hw.recorder.mean_ns();
     Ok(Run {
-        samples,
+        samples: hw.recorder.samples,
+        histogram: hw.recorder.histogram,
+        mean_ns,
+        keep: options.keep,
+        trace: hw.trace,
         grace_periods,
         counters,
         events,
@@ -346,17 +380,4 @@ fn run<O: Observer>(
         workload: workload.clone(),
         interrupted,
     })
-}
-
-/// Fills in how many calls each grace period released. Numbers grow by 4 from one to the next.
-fn count_requests(samples: &Samples, grace_periods: &mut GracePeriods) {
-    let Some(&first) = grace_periods.gp_seq.first() else {
-        return;
-    };
-    for &gp_seq in &samples.gp_seq {
-        let index = gp_seq.wrapping_sub(first) / crate::tree::seq::SEQ_GP as i64;
-        if let Some(requests) = grace_periods.requests.get_mut(index as usize) {
-            *requests += 1;
-        }
-    }
 }

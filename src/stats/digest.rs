@@ -19,6 +19,12 @@ pub(super) fn of(run: &Run) -> String {
     column(&mut hash, "start_ns", &s.start_ns, i64::to_le_bytes);
     column(&mut hash, "end_ns", &s.end_ns, i64::to_le_bytes);
     column(&mut hash, "gp_seq", &s.gp_seq, i64::to_le_bytes);
+    if let Some(histogram) = &run.histogram {
+        for value in histogram.iter_recorded() {
+            hash.update(&value.value_iterated_to().to_le_bytes());
+            hash.update(&value.count_at_value().to_le_bytes());
+        }
+    }
     let g = &run.grace_periods;
     column(&mut hash, "gp.gp_seq", &g.gp_seq, i64::to_le_bytes);
     column(&mut hash, "gp.start_ns", &g.start_ns, i64::to_le_bytes);

@@ -1,11 +1,17 @@
 //! What a run leaves behind: columns of samples, one record per grace period, counters.
 
 mod digest;
+mod keep;
+
+pub(crate) use keep::{Call, Recorder};
+pub use keep::{HISTOGRAM_DIGITS, Keep, MAX_SAMPLE};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::sim::Machine;
+use crate::trace::Trace;
 use crate::workload::Workload;
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// One row per completed `synchronize_rcu()` call, as columns.
@@ -170,6 +176,14 @@ pub struct Counters {
 pub struct Run {
     /// One row per completed call.
     pub samples: Samples,
+    /// The distribution of all latencies, unless every call is kept (see [`Keep`]).
+    pub histogram: Option<Histogram<u64>>,
+    /// Exact mean latency where not every call is kept, ns.
+    pub mean_ns: Option<f64>,
+    /// What was kept.
+    pub keep: Keep,
+    /// Trace events, if they were asked for.
+    pub trace: Option<Trace>,
     /// One row per grace period.
     pub grace_periods: GracePeriods,
     /// Whole-run counters.
@@ -221,7 +235,7 @@ pub struct Summary {
 
 /// Equal-width histogram of latencies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram {
+pub struct Bins {
     /// Bin edges in ns, one more than counts; bin *i* is `edges[i] <= x < edges[i + 1]`, the last one closed.
     pub edges_ns: Vec<i64>,
     /// Calls per bin.
@@ -234,41 +248,60 @@ impl Run {
         digest::of(self)
     }
 
-    /// Quantile by nearest rank (the smallest sample with at least `q` of all samples at or below it), in ns.
-    ///
-    /// Refuses an empty run, `q` outside 0..=1, and a quantile deeper than the sample carries
-    /// (fewer than one sample expected beyond it, that is `n * min(q, 1 - q) < 1` for 0 < q < 1).
-    pub fn quantile(&self, q: f64) -> Result<i64> {
-        let mut sorted = self.samples.latency_ns.clone();
-        sorted.sort_unstable();
-        quantile_of_sorted(&sorted, q)
+    /// Completed calls, kept or not.
+    pub fn calls(&self) -> u64 {
+        match &self.histogram {
+            Some(histogram) => histogram.len(),
+            None => self.samples.len() as u64,
+        }
     }
 
-    /// [`Run::quantile`] for several values with one sort.
+    /// Quantile by nearest rank (the smallest latency with at least `q` of all at or below it), in ns.
+    /// Exact where every call is kept, else within the histogram's 0.1 %.
+    ///
+    /// Refuses a run without calls, `q` outside 0..=1, and a quantile deeper than the sample carries
+    /// (fewer than one call expected beyond it, that is `n * min(q, 1 - q) < 1` for 0 < q < 1).
+    pub fn quantile(&self, q: f64) -> Result<i64> {
+        Ok(self.quantiles(&[q])?[0])
+    }
+
+    /// [`Run::quantile`] for several values at once.
     pub fn quantiles(&self, qs: &[f64]) -> Result<Vec<i64>> {
-        let mut sorted = self.samples.latency_ns.clone();
-        sorted.sort_unstable();
-        qs.iter().map(|&q| quantile_of_sorted(&sorted, q)).collect()
+        match &self.histogram {
+            Some(histogram) => qs
+                .iter()
+                .map(|&q| {
+                    check_quantile(q, histogram.len())?;
+                    Ok(match q {
+                        q if q <= 0.0 => histogram.min() as i64,
+                        q => histogram.value_at_quantile(q) as i64,
+                    })
+                })
+                .collect(),
+            None => {
+                let mut sorted = self.samples.latency_ns.clone();
+                sorted.sort_unstable();
+                qs.iter().map(|&q| quantile_of_sorted(&sorted, q)).collect()
+            }
+        }
     }
 
     /// Summary of the latencies.
     pub fn summary(&self) -> Summary {
-        let mut sorted = self.samples.latency_ns.clone();
-        sorted.sort_unstable();
-        let n = sorted.len();
-        let mean = (n > 0).then(|| sorted.iter().map(|&x| x as f64).sum::<f64>() / n as f64);
-        let std = (n > 1).then(|| {
-            let m = mean.unwrap_or(0.0);
-            (sorted.iter().map(|&x| (x as f64 - m).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt()
-        });
+        let one = |q: f64| self.quantile(q).ok();
+        let (mean, std) = match &self.histogram {
+            Some(histogram) => (self.mean_ns, (histogram.len() > 1).then(|| histogram.stdev())),
+            None => mean_and_std(&self.samples.latency_ns),
+        };
+        let common = self.quantiles(&[0.0, 0.5, 1.0]).ok();
         Summary {
-            calls: n as u64,
+            calls: self.calls(),
             mean_ns: mean,
-            min_ns: sorted.first().copied(),
-            p50_ns: quantile_of_sorted(&sorted, 0.5).ok(),
-            p90_ns: quantile_of_sorted(&sorted, 0.9).ok(),
-            p99_ns: quantile_of_sorted(&sorted, 0.99).ok(),
-            max_ns: sorted.last().copied(),
+            min_ns: common.as_ref().map(|q| q[0]),
+            p50_ns: common.as_ref().map(|q| q[1]),
+            p90_ns: one(0.9),
+            p99_ns: one(0.99),
+            max_ns: common.as_ref().map(|q| q[2]),
             std_ns: std,
             grace_periods: self.counters.grace_periods,
             interrupted: self.interrupted,
@@ -276,7 +309,7 @@ impl Run {
     }
 
     /// Equal-width histogram over the range of the latencies.
-    pub fn histogram(&self, bins: usize) -> Result<Histogram> {
+    pub fn histogram(&self, bins: usize) -> Result<Bins> {
         const MAX_BINS: usize = 1_000_000;
         if bins == 0 || bins > MAX_BINS {
             return Err(Error::config(
@@ -286,22 +319,47 @@ impl Run {
                 format!("1 to {MAX_BINS}"),
             ));
         }
-        let lat = &self.samples.latency_ns;
-        let lo = lat.iter().copied().min().unwrap_or(0);
-        let hi = lat.iter().copied().max().unwrap_or(0).max(lo + bins as i64);
+        let calls: Box<dyn Iterator<Item = (i64, i64)>> = match &self.histogram {
+            Some(histogram) => Box::new(
+                histogram
+                    .iter_recorded()
+                    .map(|v| (v.value_iterated_to() as i64, v.count_at_value() as i64)),
+            ),
+            None => Box::new(self.samples.latency_ns.iter().map(|&ns| (ns, 1))),
+        };
+        let calls: Vec<(i64, i64)> = calls.collect();
+        let lo = calls.iter().map(|&(ns, _)| ns).min().unwrap_or(0);
+        let hi = calls
+            .iter()
+            .map(|&(ns, _)| ns)
+            .max()
+            .unwrap_or(0)
+            .max(lo + bins as i64);
         let width = ((hi - lo) as u64).div_ceil(bins as u64).max(1) as i64;
         let edges_ns: Vec<i64> = (0..=bins as i64).map(|i| lo + i * width).collect();
         let mut counts = vec![0i64; bins];
-        for &x in lat {
-            counts[(((x - lo) / width) as usize).min(bins - 1)] += 1;
+        for (ns, count) in calls {
+            counts[(((ns - lo) / width) as usize).min(bins - 1)] += count;
         }
-        Ok(Histogram { edges_ns, counts })
+        Ok(Bins { edges_ns, counts })
     }
 }
 
-/// Nearest-rank quantile of sorted data; see [`Run::quantile`].
-fn quantile_of_sorted(sorted: &[i64], q: f64) -> Result<i64> {
-    let n = sorted.len();
+fn mean_and_std(values: &[i64]) -> (Option<f64>, Option<f64>) {
+    let n = values.len() as f64;
+    if values.is_empty() {
+        return (None, None);
+    }
+    let mean = values.iter().map(|&x| x as f64).sum::<f64>() / n;
+    let squares = values.iter().map(|&x| (x as f64 - mean).powi(2)).sum::<f64>();
+    (
+        Some(mean),
+        (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
+    )
+}
+
+/// Is `q` a quantile that `n` calls carry?
+fn check_quantile(q: f64, n: u64) -> Result<()> {
     if !(0.0..=1.0).contains(&q) {
         return Err(Error::config("q", q, "not a quantile", "0 to 1"));
     }
@@ -327,6 +385,13 @@ fn quantile_of_sorted(sorted: &[i64], q: f64) -> Result<i64> {
             ),
         ));
     }
+    Ok(())
+}
+
+/// Nearest-rank quantile of sorted data; see [`Run::quantile`].
+fn quantile_of_sorted(sorted: &[i64], q: f64) -> Result<i64> {
+    check_quantile(q, sorted.len() as u64)?;
+    let n = sorted.len();
     // The epsilon keeps 0.99 * 100 = 99.00000000000001 from rounding up to the 100th value.
     let rank = ((q * n as f64 - 1e-9).ceil().max(1.0) as usize).min(n);
     Ok(sorted[rank - 1])

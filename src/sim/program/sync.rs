@@ -3,6 +3,7 @@
 use crate::sim::kernel::Kernel;
 use crate::sim::observe::{Observer, Sight};
 use crate::sim::task::{Next, Program, RunMode, SchedClass, SyncCaller, SyncPhase, TaskId};
+use crate::stats::Call;
 use crate::tree::waiters::Waiter;
 use crate::tree::{Route, seq};
 use crate::workload::{Part, SyncCallKind, SyncFlood};
@@ -212,13 +213,26 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.in_flight -= 1;
         self.calls_done += 1;
         self.hw.last_progress = now;
-        let samples = &mut self.hw.samples;
-        samples.task.push(number as i32);
-        samples.cpu.push(start_cpu as i32);
-        samples.start_ns.push(start as i64);
-        samples.end_ns.push(now as i64);
-        samples.latency_ns.push((now - start) as i64);
-        samples.gp_seq.push(released_by as i64);
+        self.count_request(released_by);
+        let call = Call {
+            task: number as i32,
+            cpu: start_cpu as i32,
+            start_ns: start as i64,
+            end_ns: now as i64,
+            gp_seq: released_by as i64,
+        };
+        let stream = &mut self.hw.sample_stream;
+        self.hw.recorder.record(call, |n| stream.below(n));
         Next::Burst(gap.max(1), RunMode::User)
+    }
+
+    /// One more call was released by that grace period. Numbers grow by 4 from one to the next.
+    fn count_request(&mut self, released_by: u64) {
+        let g = &mut self.hw.grace_periods;
+        let Some(&first) = g.gp_seq.first() else { return };
+        let index = (released_by as i64).wrapping_sub(first) / seq::SEQ_GP as i64;
+        if let Some(requests) = g.requests.get_mut(index as usize) {
+            *requests += 1;
+        }
     }
 }
