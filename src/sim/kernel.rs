@@ -16,6 +16,7 @@ use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, TickHit, Work, WorkItem, World};
 use crate::tree::{GpKthread, GpWait, Rcu, Reader};
 use crate::workload::Part;
+use std::rc::Rc;
 
 /// Calendar entries.
 #[derive(Debug, Clone, Copy)]
@@ -228,7 +229,8 @@ impl World for Hw<'_> {
 pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub rcu: &'r Rcu<UserCb>,
     pub hw: Hw<'r>,
-    pub parts: Vec<Part>,
+    /// The workload. Shared, so that a task's program can look at its part while it changes the rest.
+    pub parts: Rc<[Part]>,
     pub gp: GpKthread,
     /// What the kthread asked for with its last step.
     pub gp_wait: GpWait,
@@ -307,7 +309,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
         let mut kernel = Kernel {
             rcu,
             hw,
-            parts: Vec::new(),
+            parts: Rc::from([]),
             gp: GpKthread::default(),
             gp_wait: GpWait::Yield,
             gp_asleep: false,

@@ -193,7 +193,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
     /// A `synchronize_rcu()` caller is released by grace period `gp_seq`.
     pub(super) fn release(&mut self, id: TaskId, from: u32, gp_seq: u64) {
         if let Program::Sync(caller) = &mut self.hw.tasks[id as usize].program {
-            caller.released_by = Some(gp_seq);
+            caller.released_by = std::num::NonZeroU64::new(gp_seq);
         }
         let direct = match &self.hw.tasks[id as usize].program {
             Program::Sync(caller) => caller.direct,

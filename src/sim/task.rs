@@ -3,6 +3,7 @@
 use super::random::Stream;
 use crate::tree::waiters::Waiter;
 use crate::tree::{FullCookie, Reader, SyncCall};
+use std::num::NonZeroU64;
 
 /// Index of a task.
 pub(super) type TaskId = u32;
@@ -60,17 +61,16 @@ pub(super) struct SyncCaller {
     pub number: u32,
     /// Which sync-flood part.
     pub part: u32,
-    pub calls_left: u64,
     /// When the first call is due.
     pub first_due: u64,
     pub calls_made: u64,
     pub start_ns: u64,
     pub start_cpu: u32,
-    /// The grace period that released the call, once it did.
-    pub released_by: Option<u64>,
+    /// The grace period that released the call, once it did. (Its number while it ran is odd.)
+    pub released_by: Option<NonZeroU64>,
     pub callback: u64,
     /// The call's progress while `Entering`.
-    pub call: Option<SyncCall>,
+    pub call: Option<Box<SyncCall>>,
     /// The call is on the direct route.
     pub direct: bool,
 }
@@ -144,7 +144,7 @@ pub(super) struct HotplugTask {
 pub(super) enum Program {
     GpKthread,
     Sync(Box<SyncCaller>),
-    Load(LoadCaller),
+    Load(Box<LoadCaller>),
     Reader(Box<ReaderTask>),
     Flood(Box<FloodTask>),
     Hotplug(Box<HotplugTask>),

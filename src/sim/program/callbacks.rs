@@ -9,6 +9,7 @@ use crate::sim::task::{FloodTask, Next, Program, RunMode, SchedClass, TaskId};
 use crate::tree::Cb;
 use crate::tree::world::Ctx;
 use crate::workload::{CallRcuFlood, Part, PeriodicInterrupt};
+use std::rc::Rc;
 
 /// Callbacks queued between two looks at the rest of the machine.
 const CALLBACKS_PER_BURST: u64 = 32;
@@ -49,11 +50,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let Program::Flood(mut task) = program else {
             unreachable!("asked of a callback flood")
         };
-        let Part::CallRcuFlood(part) = &self.parts[task.part as usize] else {
+        let parts = Rc::clone(&self.parts);
+        let Part::CallRcuFlood(part) = &parts[task.part as usize] else {
             unreachable!("a flood task belongs to a callback flood")
         };
-        let part = part.clone();
-        let next = self.flood_step(id, cpu, &mut task, &part);
+        let next = self.flood_step(id, cpu, &mut task, part);
         self.hw.tasks[id as usize].program = Program::Flood(task);
         next
     }

@@ -10,6 +10,7 @@ use crate::sim::observe::{Observer, Sight};
 use crate::sim::random::{Purpose, Stream};
 use crate::sim::task::{HotplugTask, Next, Program, RunMode, SchedClass, TaskId, TaskState};
 use crate::workload::{Hotplug, Part};
+use std::rc::Rc;
 
 /// CPU time of the controlling task per transition, ns. Assumed; what a transition waits for besides
 /// is not part of this workload.
@@ -38,11 +39,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let Program::Hotplug(mut task) = program else {
             unreachable!("asked of a hotplug task")
         };
-        let Part::Hotplug(part) = &self.parts[task.part as usize] else {
+        let parts = Rc::clone(&self.parts);
+        let Part::Hotplug(part) = &parts[task.part as usize] else {
             unreachable!("a hotplug task belongs to hotplug")
         };
-        let part = part.clone();
-        let next = self.hotplug_step(id, cpu, &mut task, &part);
+        let next = self.hotplug_step(id, cpu, &mut task, part);
         self.hw.tasks[id as usize].program = Program::Hotplug(task);
         next
     }

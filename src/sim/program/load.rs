@@ -4,6 +4,7 @@ use crate::sim::kernel::{Event, Kernel};
 use crate::sim::observe::{Observer, Sight};
 use crate::sim::task::{LoadCaller, Next, Program, RunMode, SchedClass, TaskId};
 use crate::workload::{CpuLoad, Mode, Part};
+use std::rc::Rc;
 
 impl<O: Observer> Kernel<'_, '_, O> {
     pub(super) fn start_loads(&mut self, load: &CpuLoad, part: u32) {
@@ -15,7 +16,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 section: 0,
                 done: false,
             };
-            let id = self.add_task(Program::Load(state), cpu, SchedClass::Other, true);
+            let id = self.add_task(Program::Load(Box::new(state)), cpu, SchedClass::Other, true);
             if load.duration_ns > 0 {
                 self.live += 1;
             }
@@ -24,14 +25,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
     }
 
     pub(super) fn next_of_load(&mut self, id: TaskId, cpu: u32) -> Next {
-        let Program::Load(mut state) = self.hw.tasks[id as usize].program else {
+        let program = std::mem::replace(&mut self.hw.tasks[id as usize].program, Program::Noise);
+        let Program::Load(mut state) = program else {
             unreachable!("asked of a CPU load")
         };
-        let Part::CpuLoad(load) = &self.parts[state.part as usize] else {
+        let parts = Rc::clone(&self.parts);
+        let Part::CpuLoad(load) = &parts[state.part as usize] else {
             unreachable!("a load belongs to a CPU load")
         };
-        let load = load.clone();
-        let next = self.load_step(id, cpu, &mut state, &load);
+        let next = self.load_step(id, cpu, &mut state, load);
         self.hw.tasks[id as usize].program = Program::Load(state);
         next
     }

@@ -21,6 +21,7 @@ use super::observe::Observer;
 use super::random::{Purpose, Stream};
 use super::task::{Next, Program, TaskId};
 use crate::workload::{Length, Part, Placement};
+use std::rc::Rc;
 
 impl<O: Observer> Kernel<'_, '_, O> {
     /// Asks a running task what it does next.
@@ -41,7 +42,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// Creates the tasks of all parts; each begins by a wake-up at its time.
     pub(super) fn start_workload(&mut self, parts: &[Part], seed: u64) {
-        self.parts = parts.to_vec();
+        self.parts = Rc::from(parts);
         let mut number = 0;
         for (index, part) in parts.iter().enumerate() {
             let index = index as u32;

@@ -7,6 +7,7 @@ use crate::sim::random::{Purpose, Stream};
 use crate::sim::task::{Next, Program, ReaderPhase, ReaderTask, RunMode, SchedClass, TaskId};
 use crate::tree::Reader;
 use crate::workload::{Part, Readers};
+use std::rc::Rc;
 
 /// Gaps shorter than this are spent running.
 const SHORTEST_SLEEP_NS: u64 = 1_000;
@@ -44,11 +45,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let Program::Reader(mut task) = program else {
             unreachable!("asked of a reader")
         };
-        let Part::Readers(part) = &self.parts[task.part as usize] else {
+        let parts = Rc::clone(&self.parts);
+        let Part::Readers(part) = &parts[task.part as usize] else {
             unreachable!("a reader belongs to readers")
         };
-        let part = part.clone();
-        let next = self.reader_step(id, cpu, &mut task, &part);
+        let next = self.reader_step(id, cpu, &mut task, part);
         self.hw.tasks[id as usize].program = Program::Reader(task);
         next
     }

@@ -5,8 +5,10 @@ use crate::sim::observe::{Observer, Sight};
 use crate::sim::task::{Next, Program, RunMode, SchedClass, SyncCaller, SyncPhase, TaskId};
 use crate::stats::Call;
 use crate::tree::waiters::Waiter;
-use crate::tree::{Route, seq};
+use crate::tree::world::World;
+use crate::tree::{Route, SyncCall, seq};
 use crate::workload::{Part, SyncCallKind, SyncFlood};
+use std::num::NonZeroU64;
 
 impl<O: Observer> Kernel<'_, '_, O> {
     pub(super) fn start_sync_flood(&mut self, flood: &SyncFlood, part: u32, seed: u64, number: &mut u32) {
@@ -16,7 +18,6 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 phase: SyncPhase::Call,
                 number: *number,
                 part,
-                calls_left: flood.calls,
                 first_due: due,
                 calls_made: 0,
                 start_ns: 0,
@@ -59,7 +60,10 @@ impl<O: Observer> Kernel<'_, '_, O> {
         match self.caller(id).phase {
             SyncPhase::Done => Next::Block,
             SyncPhase::Call => self.sync_call(id, cpu),
-            SyncPhase::Entering => self.sync_enter(id, cpu),
+            SyncPhase::Entering => {
+                let call = self.caller(id).call.take().expect("a call is being entered");
+                self.sync_enter(id, cpu, *call)
+            }
             SyncPhase::InCall if released => self.sync_return(id),
             SyncPhase::InCall => Next::Block,
             SyncPhase::Polling(cookie) => {
@@ -80,11 +84,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
             (caller.part, caller.first_due, caller.calls_made)
         };
         let flood = self.flood(part);
-        let (bounded, until, kind) = (flood.calls > 0, flood.duration_ns, flood.kind);
+        let (calls, until, kind) = (flood.calls, flood.duration_ns, flood.kind);
         let open_due = (flood.interval_ns > 0).then(|| first_due + made * flood.interval_ns);
         let due = open_due.unwrap_or(first_due);
         let out_of_time = until > 0 && now.max(due) >= until;
-        if out_of_time || (bounded && self.caller(id).calls_left == 0) {
+        if out_of_time || (calls > 0 && made == calls) {
             self.caller(id).phase = SyncPhase::Done;
             self.task_is_done(true);
             return Next::Block;
@@ -103,49 +107,40 @@ impl<O: Observer> Kernel<'_, '_, O> {
         caller.start_ns = open_due.unwrap_or(now);
         caller.start_cpu = cpu;
         caller.calls_made += 1;
-        caller.calls_left = caller.calls_left.saturating_sub(1);
-        caller.direct = false;
-        if let Some(call) = call {
-            caller.direct = call.route() == Route::Direct;
-            caller.call = Some(call);
-            caller.phase = SyncPhase::Entering;
-        }
-        let direct = caller.direct;
+        let direct = call.as_ref().is_some_and(|call| call.route() == Route::Direct);
+        caller.direct = direct;
         self.see(Sight::SyncBegin {
             task: id,
             cpu,
             direct,
             kind,
         });
-        match kind {
-            SyncCallKind::Sync => self.sync_enter(id, cpu),
-            SyncCallKind::Poll | SyncCallKind::PollFull | SyncCallKind::Barrier => {
-                self.begin_step(cpu);
-                let ctx = self.ctx(cpu, false);
-                let phase = match kind {
-                    SyncCallKind::Poll => SyncPhase::Polling(rcu.start_poll(ctx, &mut self.hw)),
-                    SyncCallKind::PollFull => SyncPhase::PollingFull(rcu.start_poll_full(ctx, &mut self.hw)),
-                    _ => {
-                        let waiter = self.caller(id).waiter.clone();
-                        rcu.barrier(waiter, &mut self.hw);
-                        SyncPhase::InCall
-                    }
-                };
-                self.caller(id).phase = phase;
-                let cost = self.end_step() + self.hw.machine.sync_entry_ns;
-                Next::Burst(cost, RunMode::Kernel)
-            }
+        if let Some(call) = call {
+            return self.sync_enter(id, cpu, call);
         }
+        self.begin_step(cpu);
+        let ctx = self.ctx(cpu, false);
+        let phase = match kind {
+            SyncCallKind::Poll => SyncPhase::Polling(rcu.start_poll(ctx, &mut self.hw)),
+            SyncCallKind::PollFull => SyncPhase::PollingFull(rcu.start_poll_full(ctx, &mut self.hw)),
+            _ => {
+                let waiter = self.caller(id).waiter.clone();
+                rcu.barrier(waiter, &mut self.hw);
+                SyncPhase::InCall
+            }
+        };
+        self.caller(id).phase = phase;
+        let cost = self.end_step() + self.hw.machine.sync_entry_ns;
+        Next::Burst(cost, RunMode::Kernel)
     }
 
     /// `synchronize_rcu()` up to where it blocks, in one go or step by step.
-    fn sync_enter(&mut self, id: TaskId, cpu: u32) -> Next {
+    fn sync_enter(&mut self, id: TaskId, cpu: u32, mut call: SyncCall) -> Next {
         let step_ns = self.hw.machine.srs_step_ns;
         let rcu = self.rcu;
-        let mut call = self.caller(id).call.take().expect("a call is being entered");
-        let first = !self.caller(id).direct;
-        if first {
-            // The callback route: one step, in which the callback is queued.
+        let direct = call.route() == Route::Direct;
+        if !direct {
+            // One step, in which the callback is queued.
             let callback = self.hw.next_callback;
             self.hw.next_callback += 1;
             self.caller(id).callback = callback;
@@ -161,12 +156,12 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let mut cost = self.end_step();
         if entered {
             cost += self.hw.machine.sync_entry_ns;
-            let direct = self.caller(id).direct;
             self.hw.counters.direct_wakes += u64::from(direct);
             self.caller(id).phase = SyncPhase::InCall;
         } else {
             cost += step_ns;
-            self.caller(id).call = Some(call);
+            self.caller(id).call = Some(Box::new(call));
+            self.caller(id).phase = SyncPhase::Entering;
         }
         Next::Burst(cost, RunMode::Kernel)
     }
@@ -176,7 +171,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if done {
             // The last grace period that ended by now, numbered as while it ran.
             let ended = self.rcu.gp_seq() & !seq::SEQ_MASK;
-            self.caller(id).released_by = Some(ended.wrapping_sub(seq::SEQ_GP - 1));
+            self.caller(id).released_by = NonZeroU64::new(ended.wrapping_sub(seq::SEQ_GP - 1));
             return self.sync_return(id);
         }
         let tick_ns = self.hw.tick_ns;
@@ -187,8 +182,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     fn sync_return(&mut self, id: TaskId) -> Next {
         let now = self.hw.now;
-        let waiter = self.caller(id).waiter.clone();
-        if self.flood(self.caller_part(id)).kind == SyncCallKind::Sync {
+        if self.hw.tracing() && self.flood(self.caller_part(id)).kind == SyncCallKind::Sync {
+            let waiter = self.caller(id).waiter.clone();
             let cpu = self.hw.tasks[id as usize].cpu;
             self.begin_step(cpu);
             let rcu = self.rcu;
@@ -213,13 +208,13 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.in_flight -= 1;
         self.calls_done += 1;
         self.hw.last_progress = now;
-        self.count_request(released_by);
+        self.count_request(released_by.get());
         let call = Call {
             task: number as i32,
             cpu: start_cpu as i32,
             start_ns: start as i64,
             end_ns: now as i64,
-            gp_seq: released_by as i64,
+            gp_seq: released_by.get() as i64,
         };
         let stream = &mut self.hw.sample_stream;
         self.hw.recorder.record(call, |n| stream.below(n));
