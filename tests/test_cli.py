@@ -108,21 +108,62 @@ def test_several_workloads(capfd: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_every_field_of_every_workload_is_a_flag() -> None:
-    flags = cli._parser().format_help()
-    assert "simulate" in flags
-    for name, words in {
-        "sync-flood": "--tasks 2 --calls 3 --duration-ms 1.5 --placement 1 --think-us 5 --start-skew-us 2",
-        "cpu-load": "--cpus all --mode kernel --run-us 9 --pause-us 3 --section-us 4 --gap-us 5 "
-        "--duration-ms 9",
-    }.items():
-        args = cli._parser().parse_args(["simulate", "--workload", name, *words.split()])
-        fields = args.workloads[0][1]
-        assert set(fields) | {"interval_us"} >= set(cli._fields(name))
-        workload = cli._build_workload(args.workloads).to_dict()
-        assert workload["type"] == name
-        for field, text in fields.items():
-            assert str(workload[field]) == text
+FLAGS = {
+    "sync-flood": "--tasks 2 --calls 3 --duration-ms 90.5 --placement 1 --start-skew-us 2 --interval-us 9 "
+    "--kind poll-full",
+    "cpu-load": "--cpus 0 --mode kernel --run-us 9 --pause-us 3 --section-us 4 --gap-us 5 --duration-ms 9",
+    "readers": "--tasks 2 --sections 8 --section-us uniform:1:5 --gap-us 2.5 --nested 3 "
+    "--deferred-percent 40 --placement random --duration-ms 4",
+    "call-rcu-flood": "--tasks 2 --callbacks 80 --burst 4 --interval-us exp:70 --repost 2 --hurry True "
+    "--placement spread --duration-ms 4",
+    "periodic-interrupt": "--rate-hz 4000 --callbacks 2 --cpus 0-1 --duration-ms 4",
+    "hotplug": "--cpus 1-2 --interval-us 300 --transitions 4 --duration-ms 4",
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_every_field_of_every_workload_is_a_flag(name: str) -> None:
+    words = FLAGS[name].replace("True", "true").split()
+    args = cli._parser().parse_args(["simulate", "--workload", name, *words])
+    texts = args.workloads[0][1]
+    # A closed loop's pause and an open loop's distance exclude each other.
+    assert {*texts, "think_us"} == {*cli._fields(name), "think_us"}
+    workload = cli._build_workload(args.workloads).to_dict()
+    assert workload["type"] == name
+    for flag, text in zip(FLAGS[name].split()[::2], FLAGS[name].split()[1::2], strict=True):
+        shown = workload[flag[2:].replace("-", "_")]
+        assert str(shown) == text or shown == cli._cpu_list(text)
+
+
+def test_every_workload_class_is_a_workload() -> None:
+    assert set(cli._WORKLOADS) == set(FLAGS)
+    for name, cls in cli._WORKLOADS.items():
+        assert getattr(rcu, cls.__name__) is cls
+        assert name.replace("-", "") == cls.__name__.lower()
+
+
+def test_one_of_each_kind(capfd: pytest.CaptureFixture[str]) -> None:
+    words = [word for name, flags in FLAGS.items() for word in ["--workload", name, *flags.lower().split()]]
+    code, out, err = here(capfd, "simulate", "--set", "nr_cpus=4", *words, "--json")
+    assert (code, err) == (0, "")
+    result = one_object(out)
+    assert [part["type"] for part in result["workload"]["parts"]] == list(FLAGS)
+    assert result["calls"] == 2 * 3
+    parts = [
+        cli._WORKLOADS[part["type"]](**{name: value for name, value in part.items() if name != "type"})
+        for part in result["workload"]["parts"]
+    ]
+    assert rcu.simulate(rcu.Config(nr_cpus=4), parts).digest == result["digest"]
+
+
+def test_a_workload_without_calls_has_no_latencies(capfd: pytest.CaptureFixture[str]) -> None:
+    words = "simulate --workload call-rcu-flood --callbacks 500".split()
+    result = one_object(here(capfd, *words, "--json")[1])
+    assert result["calls"] == 0
+    assert [result[key] for key in ("mean_ns", "p50_ns", "p99_ns", "max_ns")] == [None] * 4
+    out = here(capfd, *words)[1]
+    assert "calls 0  mean -" in out
+    assert "callbacks invoked " in out
 
 
 def test_text_output(capfd: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +216,24 @@ BAD = {
     "simulate --workload cpu-load --cpus 3-1": "cpus=3-1: ",
     "simulate --workload cpu-load --cpus 1,,2": "cpus=1,,2: ",
     "simulate --workload cpu-load --mode idle": "mode='idle': ",
+    "simulate --workload mix": "workload=mix: ",
+    "simulate --workload sync-flood --kind expedited": "kind='expedited': ",
+    "simulate --workload sync-flood --kind 1": "kind=1: ",
+    "simulate --workload readers": "duration_ms=0: ",
+    "simulate --workload readers --sections 0.5": "sections=0.5: ",
+    "simulate --workload readers --section-us exp": "section_us='exp': ",
+    "simulate --workload readers --section-us uniform:5:1": "section_us='uniform:5:1': ",
+    "simulate --workload readers --gap-us nan": "gap_us=nan: ",
+    "simulate --workload readers --deferred-percent 101": "deferred_percent=101: ",
+    "simulate --workload readers --nested many": "nested='many': ",
+    "simulate --workload readers --calls 3": "calls=3: ",
+    "simulate --workload call-rcu-flood --hurry maybe": "hurry='maybe': ",
+    "simulate --workload call-rcu-flood --burst 0": "burst=0: ",
+    "simulate --workload call-rcu-flood --interval-us 0": "interval_us=0: ",
+    "simulate --workload periodic-interrupt --rate-hz 0": "rate_hz=0: ",
+    "simulate --workload periodic-interrupt --cpus 999 --duration-ms 1": "cpus=999: ",
+    "simulate --workload hotplug --cpus 99 --transitions 1": "cpus=99: ",
+    "simulate --workload hotplug --transitions -1": "transitions=-1: ",
     "simulate --seed -1": "seed=-1: ",
     "simulate --seed 18446744073709551616": "seed=18446744073709551616: ",
     "simulate --seed one": "seed='one': ",

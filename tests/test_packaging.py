@@ -74,7 +74,7 @@ def test_the_readme_names_the_two_commands() -> None:
 
 
 def test_there_are_notebooks() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["01-early-report.ipynb"]
+    assert [path.name for path in NOTEBOOKS] == ["01-early-report.ipynb", "02-flood.ipynb"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -16,8 +16,15 @@ ANYTHING = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(),
     st.lists(st.integers(), max_size=3), st.dictionaries(st.text(), st.integers(), max_size=2),
 )  # fmt: skip
-FLOOD_FIELDS = [field for field in rcu.SyncFlood().to_dict() if field != "type"]
-LOAD_FIELDS = [field for field in rcu.CpuLoad().to_dict() if field != "type"]
+WORKLOADS = [
+    rcu.SyncFlood, rcu.CpuLoad, rcu.Readers, rcu.CallRcuFlood, rcu.PeriodicInterrupt, rcu.Hotplug,
+]  # fmt: skip
+LENGTHS = st.one_of(
+    st.floats(0, 1e6).map(str),
+    st.floats(0, 1e6).map("exp:{}".format),
+    st.tuples(st.floats(0, 1e3), st.floats(1e3, 1e6)).map(lambda bounds: "uniform:{}:{}".format(*bounds)),
+    st.from_regex(r"(exp|uniform|):?[-+0-9.e:]*", fullmatch=True),
+)
 
 
 def made_or_refused(cls: Any, fields: dict[str, Any]) -> Any:
@@ -32,16 +39,24 @@ def made_or_refused(cls: Any, fields: dict[str, Any]) -> Any:
     return None
 
 
-@given(st.dictionaries(st.sampled_from(FLOOD_FIELDS), ANYTHING))
-def test_a_flood_is_made_or_refused(fields: dict[str, Any]) -> None:
-    flood = made_or_refused(rcu.SyncFlood, fields)
-    assert flood is None or eval(repr(flood), vars(rcu)) == flood
+@pytest.mark.parametrize("cls", WORKLOADS, ids=lambda cls: cls.__name__)
+def test_a_workload_is_made_or_refused(cls: Any) -> None:
+    names = [field for field in cls().to_dict() if field != "type"]
+
+    @given(st.dictionaries(st.sampled_from(names), ANYTHING | LENGTHS))
+    def check(fields: dict[str, Any]) -> None:
+        part = made_or_refused(cls, fields)
+        assert part is None or eval(repr(part), vars(rcu)) == part == part.replace()
+
+    check()
 
 
-@given(st.dictionaries(st.sampled_from(LOAD_FIELDS), ANYTHING))
-def test_a_load_is_made_or_refused(fields: dict[str, Any]) -> None:
-    load = made_or_refused(rcu.CpuLoad, fields)
-    assert load is None or eval(repr(load), vars(rcu)) == load
+@given(LENGTHS)
+def test_a_length_is_refused_or_shown_as_it_can_be_given(text: str) -> None:
+    part = made_or_refused(rcu.Readers, {"section_us": text})
+    if part is not None:
+        assert rcu.Readers(section_us=part.section_us) == part
+        assert rcu.Readers(section_us=str(part.section_us)) == part
 
 
 @given(st.dictionaries(st.sampled_from(list(rcu.Machine().to_dict())), ANYTHING))

@@ -247,7 +247,7 @@ def _simulate(args: argparse.Namespace) -> int:
     if args.json:
         _print_json(result)
     else:
-        _print_simulated(result)
+        _print_simulated(result, runs)
     return code
 
 
@@ -303,7 +303,7 @@ def _pooled(runs: list[Run], wall_s: float) -> dict[str, Any]:
     }
 
 
-def _print_simulated(result: dict[str, Any]) -> None:
+def _print_simulated(result: dict[str, Any], runs: list[Run]) -> None:
     def ms(value: float | None) -> str:
         return "-" if value is None else f"{value / 1e6:.3f} ms"
 
@@ -314,6 +314,8 @@ def _print_simulated(result: dict[str, Any]) -> None:
         + (f", {replicas} replicas" if replicas != 1 else ""),
         f"calls {result['calls']}  mean {ms(result['mean_ns'])}  p50 {ms(result['p50_ns'])}  "
         f"p99 {ms(result['p99_ns'])}  max {ms(result['max_ns'])}",
+        f"grace periods {sum(run.counters['grace_periods'] for run in runs)}  "
+        f"callbacks invoked {sum(run.counters['callbacks_invoked'] for run in runs)}",
         f"virtual {result['virtual_s']:.3f} s in {result['wall_s']:.3f} s, {result['events']} events, "
         f"digest {result['digest']}",
     ]
