@@ -210,9 +210,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
             match callback {
                 Cb::Wake(waiter) => {
                     if O::ACTIVE
-                        && let Program::Sync(caller) = &self.hw.tasks[waiter.token() as usize].program
+                        && let Program::Sync(index) = self.hw.tasks[waiter.token() as usize].program
                     {
-                        let id = caller.callback;
+                        let id = self.hw.callers[index as usize].ticket;
                         self.see(Sight::CallbackInvoked { cpu, id });
                     }
                     self.hw.complete(waiter, gp_seq);

@@ -6,7 +6,7 @@ use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
 use super::random::{Purpose, Stream};
 use super::sched::IdleMask;
-use super::task::{Program, RunMode, SchedClass, Task, TaskId, TaskState};
+use super::task::{Program, RunMode, SchedClass, SyncCaller, Task, TaskId, TaskState};
 use super::timer::Hierarchy;
 use crate::config::Tunables;
 use crate::stats::{Counters, GracePeriods, Keep, Recorder};
@@ -49,6 +49,8 @@ pub(super) struct Hw<'r> {
     pub calendar: Calendar<Event>,
     pub cpus: Vec<Cpu<'r>>,
     pub tasks: Vec<Task>,
+    /// State of the `synchronize_rcu()` callers among them.
+    pub callers: Vec<SyncCaller>,
     pub idle_mask: IdleMask,
     pub hierarchy: Hierarchy,
     /// First timers of idle CPUs, for others to expire: (jiffy, CPU).
@@ -292,6 +294,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             calendar: Calendar::new(),
             cpus,
             tasks: Vec::new(),
+            callers: Vec::new(),
             idle_mask: IdleMask::all_idle(online, machine.cpus_per_llc),
             hierarchy: Hierarchy::new(tun.nr_cpus),
             hung: Vec::new(),

@@ -65,6 +65,12 @@ pub enum Sight {
         /// Which CPU.
         cpu: u32,
     },
+    /// Long kernel code of a non-preemptible kernel passed a reschedule point (`cond_resched()`) on this
+    /// CPU without switching.
+    ReschedPoint {
+        /// Which CPU.
+        cpu: u32,
+    },
     /// A timer tick ran on this CPU (the RCU part is done).
     Tick {
         /// Which CPU.

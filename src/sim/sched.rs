@@ -192,13 +192,12 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// A `synchronize_rcu()` caller is released by grace period `gp_seq`.
     pub(super) fn release(&mut self, id: TaskId, from: u32, gp_seq: u64) {
-        if let Program::Sync(caller) = &mut self.hw.tasks[id as usize].program {
+        let mut direct = false;
+        if let Program::Sync(index) = self.hw.tasks[id as usize].program {
+            let caller = &mut self.hw.callers[index as usize];
             caller.released_by = std::num::NonZeroU64::new(gp_seq);
+            direct = caller.direct;
         }
-        let direct = match &self.hw.tasks[id as usize].program {
-            Program::Sync(caller) => caller.direct,
-            _ => false,
-        };
         if direct {
             self.see(Sight::DirectComplete { task: id });
         }

@@ -2,7 +2,7 @@
 
 use super::random::Stream;
 use crate::tree::waiters::Waiter;
-use crate::tree::{FullCookie, Reader, SyncCall};
+use crate::tree::{Reader, SyncCall};
 use std::num::NonZeroU64;
 
 /// Index of a task.
@@ -44,10 +44,10 @@ pub(super) enum SyncPhase {
     Entering,
     /// About to block or to return.
     InCall,
-    /// Polling with this cookie.
-    Polling(u64),
-    /// Polling with this full cookie.
-    PollingFull(FullCookie),
+    /// Polling with a cookie.
+    Polling,
+    /// Polling with a full cookie.
+    PollingFull,
     /// All done.
     Done,
 }
@@ -63,12 +63,13 @@ pub(super) struct SyncCaller {
     pub part: u32,
     /// When the first call is due.
     pub first_due: u64,
-    pub calls_made: u64,
+    pub calls_made: u32,
     pub start_ns: u64,
     pub start_cpu: u32,
     /// The grace period that released the call, once it did. (Its number while it ran is odd.)
     pub released_by: Option<NonZeroU64>,
-    pub callback: u64,
+    /// The call's callback (for observers), or its polling cookie.
+    pub ticket: u64,
     /// The call's progress while `Entering`.
     pub call: Option<Box<SyncCall>>,
     /// The call is on the direct route.
@@ -143,7 +144,8 @@ pub(super) struct HotplugTask {
 #[derive(Debug)]
 pub(super) enum Program {
     GpKthread,
-    Sync(Box<SyncCaller>),
+    /// A caller, by its index among the callers.
+    Sync(u32),
     Load(Box<LoadCaller>),
     Reader(Box<ReaderTask>),
     Flood(Box<FloodTask>),
@@ -213,4 +215,21 @@ pub(super) enum Next {
     Burst(u64, RunMode),
     /// Sleep until woken.
     Block,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Task state decides how large a flood fits, and how fast it runs: keep it small.
+    #[test]
+    fn tasks_are_small() {
+        println!(
+            "Task {} SyncCaller {}",
+            size_of::<Task>(),
+            size_of::<SyncCaller>()
+        );
+        assert!(size_of::<Task>() <= 48, "{}", size_of::<Task>());
+        assert!(size_of::<SyncCaller>() <= 72, "{}", size_of::<SyncCaller>());
+    }
 }

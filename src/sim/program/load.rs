@@ -90,6 +90,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 let rcu = self.rcu;
                 rcu.cond_resched(ctx, &mut self.hw);
                 let cost = self.end_step();
+                self.see(Sight::ReschedPoint { cpu });
                 Next::Burst(cost + whole.min(load.gap_ns), RunMode::Kernel)
             }
         }

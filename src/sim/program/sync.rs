@@ -6,12 +6,14 @@ use crate::sim::task::{Next, Program, RunMode, SchedClass, SyncCaller, SyncPhase
 use crate::stats::Call;
 use crate::tree::waiters::Waiter;
 use crate::tree::world::World;
-use crate::tree::{Route, SyncCall, seq};
+use crate::tree::{FullCookie, Route, SyncCall, seq};
 use crate::workload::{Part, SyncCallKind, SyncFlood};
 use std::num::NonZeroU64;
 
 impl<O: Observer> Kernel<'_, '_, O> {
     pub(super) fn start_sync_flood(&mut self, flood: &SyncFlood, part: u32, seed: u64, number: &mut u32) {
+        self.hw.tasks.reserve_exact(flood.tasks as usize);
+        self.hw.callers.reserve_exact(flood.tasks as usize);
         for (cpu, due) in self.starts(flood.tasks, flood.placement, flood.start_skew_ns, part, seed) {
             let caller = SyncCaller {
                 waiter: Waiter::new(self.hw.tasks.len() as u64),
@@ -23,11 +25,13 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 start_ns: 0,
                 start_cpu: cpu,
                 released_by: None,
-                callback: 0,
+                ticket: 0,
                 call: None,
                 direct: false,
             };
-            let id = self.add_task(Program::Sync(Box::new(caller)), cpu, SchedClass::Other, false);
+            let index = self.hw.callers.len() as u32;
+            self.hw.callers.push(caller);
+            let id = self.add_task(Program::Sync(index), cpu, SchedClass::Other, false);
             *number += 1;
             self.live += 1;
             self.sleep_until(id, cpu, due);
@@ -41,18 +45,16 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
-    fn caller_part(&self, id: TaskId) -> u32 {
-        match &self.hw.tasks[id as usize].program {
-            Program::Sync(caller) => caller.part,
+    fn caller_index(&self, id: TaskId) -> usize {
+        match self.hw.tasks[id as usize].program {
+            Program::Sync(index) => index as usize,
             _ => unreachable!("asked of a sync caller"),
         }
     }
 
     fn caller(&mut self, id: TaskId) -> &mut SyncCaller {
-        match &mut self.hw.tasks[id as usize].program {
-            Program::Sync(caller) => caller,
-            _ => unreachable!("asked of a sync caller"),
-        }
+        let index = self.caller_index(id);
+        &mut self.hw.callers[index]
     }
 
     pub(super) fn next_of_sync(&mut self, id: TaskId, cpu: u32) -> Next {
@@ -66,12 +68,13 @@ impl<O: Observer> Kernel<'_, '_, O> {
             }
             SyncPhase::InCall if released => self.sync_return(id),
             SyncPhase::InCall => Next::Block,
-            SyncPhase::Polling(cookie) => {
-                let done = self.rcu.poll_state(cookie);
+            SyncPhase::Polling => {
+                let done = self.rcu.poll_state(self.caller(id).ticket);
                 self.poll(id, cpu, done)
             }
-            SyncPhase::PollingFull(cookie) => {
-                let done = self.rcu.poll_state_full(cookie);
+            SyncPhase::PollingFull => {
+                let norm = self.caller(id).ticket;
+                let done = self.rcu.poll_state_full(FullCookie { norm });
                 self.poll(id, cpu, done)
             }
         }
@@ -81,7 +84,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let now = self.hw.now;
         let (part, first_due, made) = {
             let caller = self.caller(id);
-            (caller.part, caller.first_due, caller.calls_made)
+            (caller.part, caller.first_due, u64::from(caller.calls_made))
         };
         let flood = self.flood(part);
         let (calls, until, kind) = (flood.calls, flood.duration_ns, flood.kind);
@@ -120,15 +123,19 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
         self.begin_step(cpu);
         let ctx = self.ctx(cpu, false);
-        let phase = match kind {
-            SyncCallKind::Poll => SyncPhase::Polling(rcu.start_poll(ctx, &mut self.hw)),
-            SyncCallKind::PollFull => SyncPhase::PollingFull(rcu.start_poll_full(ctx, &mut self.hw)),
-            _ => {
+        let (phase, ticket) = match kind {
+            SyncCallKind::Poll => (SyncPhase::Polling, rcu.start_poll(ctx, &mut self.hw)),
+            SyncCallKind::PollFull => (
+                SyncPhase::PollingFull,
+                rcu.start_poll_full(ctx, &mut self.hw).norm,
+            ),
+            SyncCallKind::Barrier | SyncCallKind::Sync => {
                 let waiter = self.caller(id).waiter.clone();
                 rcu.barrier(waiter, &mut self.hw);
-                SyncPhase::InCall
+                (SyncPhase::InCall, 0)
             }
         };
+        self.caller(id).ticket = ticket;
         self.caller(id).phase = phase;
         let cost = self.end_step() + self.hw.machine.sync_entry_ns;
         Next::Burst(cost, RunMode::Kernel)
@@ -143,7 +150,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             // One step, in which the callback is queued.
             let callback = self.hw.next_callback;
             self.hw.next_callback += 1;
-            self.caller(id).callback = callback;
+            self.caller(id).ticket = callback;
             self.hw.counters.callbacks_queued += 1;
             self.see(Sight::CallbackQueued { cpu, id: callback });
         }
@@ -182,7 +189,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     fn sync_return(&mut self, id: TaskId) -> Next {
         let now = self.hw.now;
-        if self.hw.tracing() && self.flood(self.caller_part(id)).kind == SyncCallKind::Sync {
+        if self.hw.tracing()
+            && self.flood(self.hw.callers[self.caller_index(id)].part).kind == SyncCallKind::Sync
+        {
             let waiter = self.caller(id).waiter.clone();
             let cpu = self.hw.tasks[id as usize].cpu;
             self.begin_step(cpu);
