@@ -6,7 +6,7 @@ use super::machine::PyMachine;
 use super::values::{json_object, real, refuse, unsigned};
 use super::workload;
 use crate::error::Error;
-use crate::stats::{Counters, GracePeriods, Resolution, Run, Samples};
+use crate::stats::{Counters, GracePeriods, Keep, Resolution, Run, Samples};
 use numpy::ndarray::ArrayView1;
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -418,6 +418,11 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
         config: config.get().inner.clone(),
         machine: machine.get().inner.clone(),
         workload: workload::parse(&workload)?,
+        // Python always asks for every call and for no trace.
+        keep: Keep::Samples,
+        histogram: None,
+        mean_ns: None,
+        trace: None,
         interrupted: item("interrupted")?.extract()?,
     };
     Py::new(

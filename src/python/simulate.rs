@@ -110,7 +110,10 @@ fn parse(py: Python<'_>, given: Given<'_, '_>) -> PyResult<Job> {
         machine,
         workload: workload::object_of(given.workload, &workload)?.unbind(),
         seed,
-        options: RunOptions { memory_limit_mb },
+        options: RunOptions {
+            memory_limit_mb,
+            ..RunOptions::default()
+        },
         reporter: (!reporter.is_none()).then(|| reporter.unbind()),
         token,
     })
