@@ -69,8 +69,10 @@ pub(super) struct Cpu<'r> {
     pub phase_until: u64,
     /// Current task; `None`: idle.
     pub curr: Option<TaskId>,
-    /// Runnable tasks, first to run first.
+    /// Runnable ordinary tasks, first to run first.
     pub queue: VecDeque<TaskId>,
+    /// The runnable SCHED_FIFO task (only the grace-period kthread can be one), which goes first.
+    pub fifo: Option<TaskId>,
     pub need_resched: bool,
     /// Lazy preemption: turn into `need_resched` at the next tick or return to user mode.
     pub resched_lazy: bool,
@@ -90,6 +92,8 @@ pub(super) struct Cpu<'r> {
     pub tick_on: bool,
     /// The tick was stopped at an idle entry and the CPU has not left the idle loop since.
     pub tick_stopped: bool,
+    /// Its own clock event has just come: it goes on watching the clock for whatever is left.
+    pub watched_clock: bool,
     /// Jiffy of this CPU's own clock event while its tick is off.
     pub clock_event: Option<u64>,
     /// Jiffy for which a tick entry is in the calendar.
@@ -139,6 +143,7 @@ impl Cpu<'_> {
             phase_until: u64::MAX,
             curr: None,
             queue: VecDeque::new(),
+            fifo: None,
             need_resched: false,
             resched_lazy: false,
             pending: VecDeque::new(),
@@ -149,6 +154,7 @@ impl Cpu<'_> {
             slice_from: 0,
             tick_on: false,
             tick_stopped: true,
+            watched_clock: false,
             clock_event: None,
             programmed: None,
             gen_tick: 0,
@@ -169,8 +175,13 @@ impl Cpu<'_> {
         self.online
             && !self.dying
             && self.curr.is_none()
-            && self.queue.is_empty()
+            && !self.has_waiting()
             && !matches!(self.phase, Phase::Switch(Some(_)))
+    }
+
+    /// Some task waits for the CPU.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.fifo.is_some() || !self.queue.is_empty()
     }
 
     /// Interrupts are taken at once in this phase (waking counts as off: the CPU is on its way to one).

@@ -6,7 +6,7 @@
 use super::cpu::{Irq, Phase, RCU_SOFTIRQ, SoftPass, TIMER_SOFTIRQ};
 use super::kernel::{Event, Kernel};
 use super::observe::{Observer, Sight};
-use super::task::{Next, Program, RunMode, TaskId, TaskState};
+use super::task::{Next, Program, RunMode, SchedClass, TaskId, TaskState};
 use crate::tree::Cb;
 use crate::tree::seq;
 use crate::tree::world::World;
@@ -240,7 +240,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let c = &self.hw.cpus[cpu as usize];
         if c.curr.is_some() {
             self.go_on(cpu);
-        } else if c.need_resched || !c.queue.is_empty() {
+        } else if c.need_resched || c.has_waiting() {
             self.switch(cpu);
         } else {
             self.set_phase(cpu, Phase::Idle, u64::MAX);
@@ -332,7 +332,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let c = &mut self.hw.cpus[cpu as usize];
         c.curr = next;
         c.need_resched = false;
-        c.resched_lazy = false;
+        // A lazily woken task still waits when it was the SCHED_FIFO one that came first.
+        c.resched_lazy &= next == Some(self.hw.gp_task) && !c.queue.is_empty();
         self.hw.note_idle(cpu);
         self.hw.counters.context_switches += 1;
         self.see(Sight::ContextSwitch { cpu });
@@ -348,17 +349,25 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// Puts the previous task back where it belongs and takes the next one off the queue.
     fn pick_next(&mut self, cpu: u32, prev: Option<TaskId>) -> Option<TaskId> {
+        let used = self.slice_used(cpu);
+        let slice_ns = self.hw.machine.slice_ns;
         let c = &mut self.hw.cpus[cpu as usize];
-        let slice_over = self.hw.now - c.slice_from >= self.hw.machine.slice_ns;
         if let Some(id) = prev {
             let task = &mut self.hw.tasks[id as usize];
+            task.slice_used = 0;
             if task.state == TaskState::Running {
-                // Preempted: back behind whoever preempted it, or to the end when its slice is used up.
                 task.state = TaskState::Queued;
-                if slice_over || c.queue.is_empty() {
+                if task.class == SchedClass::Fifo {
+                    c.fifo = Some(id);
+                } else if used >= slice_ns {
+                    // Its slice is used up: behind all others.
                     c.queue.push_back(id);
                 } else {
-                    c.queue.insert(1, id);
+                    // Preempted within its slice, of which it keeps the rest: right behind whoever
+                    // preempted it, so in front when that is the SCHED_FIFO task.
+                    task.slice_used = u32::try_from(used).unwrap_or(u32::MAX);
+                    let place = usize::from(c.fifo.is_none()).min(c.queue.len());
+                    c.queue.insert(place, id);
                 }
             }
         }
@@ -366,15 +375,20 @@ impl<O: Observer> Kernel<'_, '_, O> {
             self.move_tasks_away(cpu);
         }
         let c = &mut self.hw.cpus[cpu as usize];
-        // Only the grace-period kthread can be SCHED_FIFO.
-        let fifo = (self.hw.tun.kthread_prio > 0)
-            .then(|| c.queue.iter().position(|&id| id == self.hw.gp_task))
-            .flatten();
-        let next = c.queue.remove(fifo.unwrap_or(0));
+        let next = c.fifo.take().or_else(|| c.queue.pop_front());
         if let Some(id) = next {
             self.hw.tasks[id as usize].state = TaskState::Running;
         }
         next
+    }
+
+    /// How much of its slice the current task has used, ns.
+    pub(super) fn slice_used(&self, cpu: u32) -> u64 {
+        let c = &self.hw.cpus[cpu as usize];
+        let before = c
+            .curr
+            .map_or(0, |id| u64::from(self.hw.tasks[id as usize].slice_used));
+        before + (self.hw.now - c.slice_from)
     }
 
     fn switch_over(&mut self, cpu: u32) {
@@ -386,7 +400,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 self.hw.tasks[id as usize].cpu = cpu;
                 self.go_on(cpu);
             }
-            None if !c.queue.is_empty() => self.switch(cpu),
+            None if c.has_waiting() => self.switch(cpu),
             None => {
                 c.need_resched = false;
                 if c.dying {

@@ -25,6 +25,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let c = &mut self.hw.cpus[cpu as usize];
         if c.clock_event.is_some_and(|jiffy| jiffy <= jiffies) {
             c.clock_event = None;
+            c.watched_clock = true;
         }
         if c.first_timer().is_some_and(|jiffy| jiffy <= jiffies)
             || self.due_for_others(cpu, jiffies).next().is_some()
@@ -42,10 +43,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
             cpu,
             user: hit == TickHit::User,
         });
-        let now = self.hw.now;
-        let slice = self.hw.machine.slice_ns;
+        let slice_over = self.slice_used(cpu) >= self.hw.machine.slice_ns;
         let c = &mut self.hw.cpus[cpu as usize];
-        if c.curr.is_some() && !c.queue.is_empty() && (c.resched_lazy || now - c.slice_from >= slice) {
+        if c.curr.is_some() && !c.queue.is_empty() && (c.resched_lazy || slice_over) {
             c.need_resched = true;
         }
         self.program_tick(cpu);
@@ -121,6 +121,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if !keep && !stopped {
             self.stop_tick(cpu);
         }
+        if std::mem::take(&mut self.hw.cpus[cpu as usize].watched_clock) && stopped {
+            self.watch_clock(cpu);
+        }
         // A CPU whose tick was stopped before a callback came ticks again, but stays idle for others.
         self.hw.cpus[cpu as usize].tick_on = keep;
         self.program_tick(cpu);
@@ -145,18 +148,21 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     fn stop_tick(&mut self, cpu: u32) {
         self.hw.cpus[cpu as usize].tick_stopped = true;
-        let own = self.hw.cpus[cpu as usize].first_timer();
+        if self.hw.pull {
+            self.hw.hierarchy.deactivate(cpu);
+            if let Some(jiffy) = self.hw.cpus[cpu as usize].first_timer() {
+                self.hw.hung.push((jiffy, cpu));
+            }
+        }
+        self.watch_clock(cpu);
+    }
+
+    /// The last CPU to go idle watches the clock for all. That event stays even when others become
+    /// active later; it ends when this CPU leaves idle. Without migration each watches its own timers.
+    fn watch_clock(&mut self, cpu: u32) {
         if !self.hw.pull {
-            self.hw.cpus[cpu as usize].clock_event = own;
-            return;
-        }
-        self.hw.hierarchy.deactivate(cpu);
-        if let Some(jiffy) = own {
-            self.hw.hung.push((jiffy, cpu));
-        }
-        if self.hw.hierarchy.active_cpus() == 0 {
-            // The last one to go idle watches the clock for all. That event stays even when others
-            // become active later; it ends when this CPU leaves idle.
+            self.hw.cpus[cpu as usize].clock_event = self.hw.cpus[cpu as usize].first_timer();
+        } else if self.hw.hierarchy.active_cpus() == 0 {
             self.hw.cpus[cpu as usize].clock_event = self.hw.hung.iter().map(|&(jiffy, _)| jiffy).min();
         }
     }

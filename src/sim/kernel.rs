@@ -210,7 +210,6 @@ impl World for Hw<'_> {
     }
 
     fn grace_period_ended(&mut self, record: &GpRecord) {
-        self.last_progress = self.now;
         self.counters.grace_periods += 1;
         self.counters.fqs_scans += u64::from(record.scans);
         self.counters.fqs_cpus_scanned += record.cpus_scanned;
@@ -241,7 +240,7 @@ pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub gp_timed_out: bool,
     /// CPU on whose wheel the kthread's timeout was armed.
     pub gp_timer_cpu: u32,
-    /// The task that last took a CPU down.
+    /// The task that is taking a CPU down, until it has taken over what that one left.
     pub hotplug_task: Option<TaskId>,
     /// Bounded tasks that are not done yet; the run ends with the last one.
     pub live: u64,
@@ -352,6 +351,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             class,
             pinned,
             cpu,
+            slice_used: 0,
             burst: 0,
             mode: RunMode::Kernel,
             wake_pending: false,

@@ -1,6 +1,6 @@
 //! From (config, machine, workload, seed) to a run.
 
-use super::kernel::Kernel;
+use super::kernel::{Hw, Kernel};
 use super::{Machine, NoObserver, Observer, Sight};
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -261,6 +261,26 @@ fn estimate(config: &Config, workload: &Workload, options: &RunOptions) -> (u64,
     (total, what)
 }
 
+/// The records of grace periods grow with what happens, not with what was asked for: a run that
+/// outgrows the limit ends with an error instead of being killed.
+fn check_memory(hw: &Hw, options: &RunOptions) -> Result<()> {
+    let calls = hw.recorder.samples.len() as u64 * 2 * Samples::ROW_BYTES;
+    let records = hw.grace_periods.len() as u64 * 2 * GracePeriods::ROW_BYTES;
+    let need = calls + records;
+    if need > options.memory_limit_mb.saturating_mul(MIB) {
+        return Err(Error::Memory {
+            need_mb: need.div_ceil(MIB),
+            limit_mb: options.memory_limit_mb,
+            what: format!(
+                "{} grace periods and {} calls so far",
+                hw.grace_periods.len(),
+                hw.recorder.samples.len()
+            ),
+        });
+    }
+    Ok(())
+}
+
 /// How far along a run is.
 #[derive(Debug, Clone, Copy)]
 struct Progress {
@@ -313,7 +333,7 @@ fn run<O: Observer>(
     if options.trace_limit > 0 {
         kernel.hw.trace = Some(Trace::new(rcu.is_preemptible(), options.trace_limit));
     }
-    kernel.start_workload(&workload.parts, seed);
+    kernel.start_workload(&workload.parts, seed, &control.cancel);
 
     let stall_ns = STALL_TIMEOUTS * u64::from(tun.rcu_cpu_stall_timeout) * 1_000_000_000;
     let mut events = 0u64;
@@ -325,6 +345,7 @@ fn run<O: Observer>(
                 interrupted = true;
                 break;
             }
+            check_memory(&kernel.hw, options)?;
             let done = if progress.by_calls {
                 kernel.calls_done
             } else {

@@ -130,13 +130,18 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
-    /// Queues a task where it belongs; one that is pinned to an offline CPU is parked there.
+    /// Queues a task where it belongs. A CPU's own kthreads wait for it while it is offline; other tasks
+    /// that are pinned to it lose their affinity, as in the kernel.
     pub(super) fn enqueue_somewhere(&mut self, id: TaskId, from: u32) {
         let from = if self.hw.takes_tasks(from) {
             from
         } else {
             self.hw.first_online()
         };
+        let task = &self.hw.tasks[id as usize];
+        if task.pinned && !task.is_per_cpu_kthread() && !self.hw.takes_tasks(task.cpu) {
+            self.hw.tasks[id as usize].pinned = false;
+        }
         let target = self.hw.place(id, from);
         if self.hw.takes_tasks(target) {
             self.enqueue(id, target, from);
@@ -158,6 +163,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         task.state = TaskState::Queued;
         task.cpu = target;
         let class = task.class;
+        task.slice_used = 0;
         let current = self.hw.cpus[target as usize].curr;
         let current_class = current.map(|other| self.hw.tasks[other as usize].class);
         let (preempt, lazy) = match current_class {
@@ -169,7 +175,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
             Some(SchedClass::Other) => (full, !full),
         };
         let c = &mut self.hw.cpus[target as usize];
-        if (preempt || lazy) && current.is_some() {
+        if class == SchedClass::Fifo {
+            c.fifo = Some(id);
+        } else if (preempt || lazy) && current.is_some() {
             c.queue.push_front(id);
         } else {
             c.queue.push_back(id);

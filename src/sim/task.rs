@@ -192,6 +192,8 @@ pub(super) struct Task {
     pub pinned: bool,
     /// Where it runs, or last ran.
     pub cpu: u32,
+    /// Part of its slice used before it was last preempted, ns (saturating).
+    pub slice_used: u32,
     /// Rest of the current burst, ns; `u64::MAX`: endless.
     pub burst: u64,
     pub mode: RunMode,
@@ -202,6 +204,12 @@ pub(super) struct Task {
 }
 
 impl Task {
+    /// Belongs to its CPU as such and waits for it while it is offline. Other pinned tasks lose their
+    /// affinity then.
+    pub(super) fn is_per_cpu_kthread(&self) -> bool {
+        matches!(self.program, Program::Noise | Program::Ksoftirqd)
+    }
+
     /// Inside a read-side section.
     pub(super) fn in_reader(&self) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.depth() > 0)

@@ -78,6 +78,8 @@ enum Phase {
     PreInit,
     /// Initialisation pass, this node next; `true`: its delay is over.
     Init(usize, bool),
+    /// All nodes are initialised.
+    InitDone,
     /// Before a wait for a scan.
     FqsWait,
     /// Sleeping until this jiffy.
@@ -198,12 +200,17 @@ impl<C> Rcu<C> {
                 k.phase = if index + 1 < self.nodes.len() {
                     Phase::Init(index + 1, false)
                 } else {
-                    if self.tun.early_qs {
-                        self.early_report(ctx, world);
-                    }
-                    k.begin_fqs(self.tun.jiffies_till_first_fqs);
-                    Phase::FqsWait
+                    Phase::InitDone
                 };
+                GpWait::Yield
+            }
+            Phase::InitDone => {
+                // The kthread may have moved since it initialised the last node.
+                if self.tun.early_qs {
+                    self.early_report(ctx, world);
+                }
+                k.begin_fqs(self.tun.jiffies_till_first_fqs);
+                k.phase = Phase::FqsWait;
                 GpWait::Yield
             }
             Phase::FqsWait => self.fqs_wait(k, world),

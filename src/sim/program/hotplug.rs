@@ -54,6 +54,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 return Next::Block;
             }
             task.waiting_for = None;
+            self.hotplug_task = None;
             self.take_over(cpu, dead);
             self.sleep_until(
                 id,
@@ -68,6 +69,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
             if !std::mem::replace(&mut task.done, true) {
                 self.task_is_done(part.transitions > 0 || part.duration_ns > 0);
             }
+            return Next::Block;
+        }
+        // One transition at a time on the whole machine.
+        if self.hotplug_task.is_some() {
+            self.sleep_until(
+                id,
+                cpu,
+                self.hw.now + draw(part.interval, &mut task.random).max(1),
+            );
             return Next::Block;
         }
         task.transitions_left = task.transitions_left.saturating_sub(1);
@@ -98,10 +108,14 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.hw.interrupt(cpu, Irq::Resched);
     }
 
-    /// At a context switch of a dying CPU: unpinned tasks move, pinned ones wait for its return.
+    /// At a context switch of a dying CPU: tasks move, its own kthreads wait for its return.
     pub(in crate::sim) fn move_tasks_away(&mut self, cpu: u32) {
-        while let Some(id) = self.hw.cpus[cpu as usize].queue.pop_front() {
-            if self.hw.tasks[id as usize].pinned {
+        loop {
+            let c = &mut self.hw.cpus[cpu as usize];
+            let Some(id) = c.fifo.take().or_else(|| c.queue.pop_front()) else {
+                return;
+            };
+            if self.hw.tasks[id as usize].is_per_cpu_kthread() {
                 self.hw.cpus[cpu as usize].parked.push(id);
             } else {
                 self.enqueue_somewhere(id, cpu);

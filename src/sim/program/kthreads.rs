@@ -82,6 +82,10 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if c.softirq == 0 && c.batch.is_none() {
             return Next::Block;
         }
+        if c.need_resched && c.batch.is_none() {
+            // Between two passes softirqs are enabled for a moment: others may have the CPU.
+            return Next::Burst(1, RunMode::Kernel);
+        }
         let vectors = if c.batch.is_some() {
             0
         } else {

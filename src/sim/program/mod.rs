@@ -22,6 +22,7 @@ use super::random::{Purpose, Stream};
 use super::task::{Next, Program, TaskId};
 use crate::workload::{Length, Part, Placement};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 impl<O: Observer> Kernel<'_, '_, O> {
     /// Asks a running task what it does next.
@@ -41,13 +42,16 @@ impl<O: Observer> Kernel<'_, '_, O> {
     }
 
     /// Creates the tasks of all parts; each begins by a wake-up at its time.
-    pub(super) fn start_workload(&mut self, parts: &[Part], seed: u64) {
+    pub(super) fn start_workload(&mut self, parts: &[Part], seed: u64, cancel: &AtomicBool) {
         self.parts = Rc::from(parts);
         let mut number = 0;
         for (index, part) in parts.iter().enumerate() {
             let index = index as u32;
+            if cancel.load(Ordering::Relaxed) {
+                return;
+            }
             match part {
-                Part::SyncFlood(flood) => self.start_sync_flood(flood, index, seed, &mut number),
+                Part::SyncFlood(flood) => self.start_sync_flood(flood, index, seed, &mut number, cancel),
                 Part::CpuLoad(load) => self.start_loads(load, index),
                 Part::Readers(readers) => self.start_readers(readers, index, seed),
                 Part::CallRcuFlood(flood) => self.start_call_rcu_flood(flood, index, seed),

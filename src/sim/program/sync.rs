@@ -9,12 +9,23 @@ use crate::tree::world::World;
 use crate::tree::{FullCookie, Route, SyncCall, seq};
 use crate::workload::{Part, SyncCallKind, SyncFlood};
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 impl<O: Observer> Kernel<'_, '_, O> {
-    pub(super) fn start_sync_flood(&mut self, flood: &SyncFlood, part: u32, seed: u64, number: &mut u32) {
+    pub(super) fn start_sync_flood(
+        &mut self,
+        flood: &SyncFlood,
+        part: u32,
+        seed: u64,
+        number: &mut u32,
+        cancel: &AtomicBool,
+    ) {
         self.hw.tasks.reserve_exact(flood.tasks as usize);
         self.hw.callers.reserve_exact(flood.tasks as usize);
         for (cpu, due) in self.starts(flood.tasks, flood.placement, flood.start_skew_ns, part, seed) {
+            if number.is_multiple_of(4096) && cancel.load(Ordering::Relaxed) {
+                return;
+            }
             let caller = SyncCaller {
                 waiter: Waiter::new(self.hw.tasks.len() as u64),
                 phase: SyncPhase::Call,
