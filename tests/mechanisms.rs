@@ -290,16 +290,20 @@ impl Observer for LatchWatch {
 
 /// Callers that are preempted for milliseconds between the steps on the request list.
 fn preempted_callers(latch: &str, seed: u64) -> LatchWatch {
+    // A threshold of 4 to 67 and as many callers or a few more.
+    let threshold = if seed % 8 == 0 { 64 } else { 4 + (seed % 8) as i64 };
+    let tasks = threshold as u64 + seed % 3;
     let cfg = config(&[
         ("nr_cpus", 4.into()),
         ("hz", 1000.into()),
         ("sr_normal_latch", latch.into()),
+        ("sr_normal_latch_threshold", threshold.into()),
     ]);
     let machine = Machine {
         noise: 500.0,
         noise_min_ns: MS,
         noise_max_ns: 10 * MS,
-        srs_step_ns: 200_000,
+        srs_step_ns: 20_000,
         ..Machine::default()
     };
     let mut watch = LatchWatch::default();
@@ -307,8 +311,9 @@ fn preempted_callers(latch: &str, seed: u64) -> LatchWatch {
         &cfg,
         &machine,
         SyncFlood {
-            tasks: 66,
-            calls: 4,
+            tasks,
+            calls: 12,
+            think_ns: 30 * MS,
             ..SyncFlood::default()
         },
         seed,
@@ -317,9 +322,9 @@ fn preempted_callers(latch: &str, seed: u64) -> LatchWatch {
     watch
 }
 
-/// Version 1 pushes before it counts, and sets the latch some time after it has seen 64: when all
+/// Version 1 pushes before it counts, and sets the latch some time after it has seen the threshold: when all
 /// requests complete in between, nothing is left to open it again. The merged form cannot: only the
-/// caller that makes the count exactly 64 sets it, with its own request counted and not pushed yet.
+/// caller that makes the count exactly the threshold sets it, with its own request counted and not pushed yet.
 #[test]
 fn the_first_latch_sticks_and_the_merged_one_does_not() {
     let stuck: Vec<u64> = (0..200)
