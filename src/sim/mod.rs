@@ -1,6 +1,7 @@
 //! The world of virtual time: a deterministic discrete-event kernel around the engine.
 
-mod calendar;
+#[doc(hidden)]
+pub mod calendar;
 mod cpu;
 mod exec;
 mod idle;

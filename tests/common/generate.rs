@@ -73,6 +73,9 @@ pub fn case(seed: u64) -> Case {
     if d.chance(4) {
         return slow_worker(seed, d);
     }
+    if d.chance(5) {
+        return slow_tree(seed, d);
+    }
     let nr_cpus = match d.between(0, 9) {
         0 => 1,
         1 => 2,
@@ -162,7 +165,7 @@ pub fn case(seed: u64) -> Case {
         config,
         machine,
         workload,
-        deadline_ns: duration + 60_000_000_000,
+        deadline_ns: 4 * duration + 10_000_000_000,
     }
 }
 
@@ -189,7 +192,8 @@ fn slow_worker(seed: u64, mut d: Dice) -> Case {
     };
     let flood = SyncFlood {
         tasks,
-        calls: d.between(3, 10),
+        // With one call each, nobody comes after the last one that found the pool empty.
+        calls: d.pick(&[1, 1, 1, 3, 10]),
         think_ns: d.skewed(1, 5_000_000),
         start_skew_ns: d.between(0, 20_000_000),
         ..SyncFlood::default()
@@ -204,7 +208,62 @@ fn slow_worker(seed: u64, mut d: Dice) -> Case {
         config,
         machine,
         workload: Workload::from(flood).and(load),
-        deadline_ns: 600_000_000_000,
+        deadline_ns: 60_000_000_000,
+    }
+}
+
+/// Many nodes at a high price each, and few callers: the passes over the tree last as long as the waits,
+/// so that requests, ticks and switches fall between two nodes, and no second caller covers up for a
+/// request that got lost there.
+fn slow_tree(seed: u64, mut d: Dice) -> Case {
+    let nr_cpus = d.between(4, 24);
+    let hz = d.pick(&[250, 1000]);
+    let period = 1_000_000_000 / hz;
+    let (leaf, fanout) = loop {
+        let (leaf, fanout) = (d.between(2, 4), d.between(2, 4));
+        if leaf * fanout * fanout * fanout >= nr_cpus {
+            break (leaf, fanout);
+        }
+    };
+    let set: Vec<(&str, Value)> = vec![
+        ("nr_cpus", Value::Int(nr_cpus as i64)),
+        ("hz", Value::Int(hz as i64)),
+        ("rcu_fanout_leaf", Value::Int(leaf as i64)),
+        ("rcu_fanout", Value::Int(fanout as i64)),
+        ("early_qs", Value::Bool(d.chance(50))),
+        ("rcu_normal_wake_from_gp", Value::Int(d.between(0, 1) as i64)),
+        ("kthread_prio", Value::Int(d.between(0, 1) as i64)),
+        ("skew_tick", Value::Bool(d.chance(30))),
+    ];
+    let config = Config::from_pairs(set).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let machine = Machine {
+        node_ns: d.between(20_000, 600_000),
+        ..Machine::default()
+    };
+    let target = d.between(20, 60);
+    let flood = SyncFlood {
+        tasks: d.between(1, 3),
+        calls: target,
+        think_ns: d.skewed(1, 12 * period),
+        start_skew_ns: d.skewed(1, 12 * period),
+        ..SyncFlood::default()
+    };
+    let mut workload = Workload::from(flood);
+    if d.chance(50) {
+        let busy = d.between(1, nr_cpus);
+        workload = workload.and(CpuLoad {
+            cpus: Cpus::List((0..busy as u32).collect()),
+            run_ns: d.between(period / 4, 5 * period),
+            pause_ns: d.between(period / 4, 5 * period),
+            ..CpuLoad::default()
+        });
+    }
+    Case {
+        seed,
+        config,
+        machine,
+        workload,
+        deadline_ns: 60_000_000_000,
     }
 }
 

@@ -39,7 +39,7 @@ const KEEP: usize = 24;
 /// After this many violations the run is not worth following.
 const ENOUGH: usize = 12;
 
-/// Longest single step of the kthread on any machine that the generator makes, ns.
+/// Longest single step of the kthread on any machine that the generator makes, beside one node, ns.
 const MAX_STEP_NS: u64 = 200_000;
 
 const INIT_FLAG: u32 = 1;
@@ -70,7 +70,7 @@ fn at_or_after(a: u64, b: u64) -> bool {
     ahead(a, b) >= 0
 }
 fn running(s: u64) -> bool {
-    s % 4 != 0
+    !s.is_multiple_of(4)
 }
 /// The number with which the grace period after (or in) `s` ends.
 fn end_of(s: u64) -> u64 {
@@ -1549,7 +1549,7 @@ impl Oracle {
                 format!("CPU {cpu} distrusts its numbers"),
             );
         }
-        if p.norm && !n.norm && !(noticed && !owed) {
+        if p.norm && !n.norm && (!noticed || owed) {
             let how = match sight {
                 Sight::Tick { cpu: c, .. } if c == cpu && self.cpus[cpu as usize].quiet_at == self.count => {
                     Some(Resolution::Tick)
@@ -1697,7 +1697,7 @@ impl Oracle {
                 "a wait tail outside a grace period".into(),
             );
         }
-        if n.wait_tail && !p.wait_tail && !(running(now.gp_seq) && !running(prev.gp_seq)) {
+        if n.wait_tail && !p.wait_tail && (!running(now.gp_seq) || running(prev.gp_seq)) {
             self.object(
                 "I11.wait-tail",
                 at,
@@ -1787,7 +1787,8 @@ impl Oracle {
                 wrong.push(("R.gp", row.clone()));
             }
             // A step's own progress is all that may lie between the record and the sight of the step.
-            let off = |recorded: i64, seen: u64| recorded.abs_diff(seen as i64) > MAX_STEP_NS;
+            let off =
+                |recorded: i64, seen: u64| recorded.abs_diff(seen as i64) > MAX_STEP_NS + run.machine.node_ns;
             // On a machine where a node costs nothing, a grace period may.
             if g.start_ns[i] >= g.end_ns[i] + i64::from(run.machine.node_ns == 0)
                 || (i > 0 && g.start_ns[i] < g.end_ns[i - 1])
