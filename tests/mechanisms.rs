@@ -303,7 +303,7 @@ fn preempted_callers(latch: &str, seed: u64) -> LatchWatch {
         noise: 500.0,
         noise_min_ns: MS,
         noise_max_ns: 10 * MS,
-        srs_step_ns: 20_000,
+        srs_step_ns: 150_000,
         ..Machine::default()
     };
     let mut watch = LatchWatch::default();

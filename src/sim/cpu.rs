@@ -84,6 +84,8 @@ pub(super) struct Cpu<'r> {
     pub batch: Option<Batch<'r, UserCb>>,
     /// The interrupt being handled came out of an extended quiescent state.
     pub irq_section: Option<u64>,
+    /// When an ordinary task last had the CPU, or none was waiting.
+    pub fair_from: u64,
     /// When the current task got the CPU, for its slice.
     pub slice_from: u64,
 
@@ -114,18 +116,36 @@ pub(super) struct Cpu<'r> {
     pub parked: Vec<TaskId>,
 }
 
-/// A callback of a workload.
+/// A callback of a workload: its number, and how often it posts itself again. Packed into one word, so
+/// that a list of callbacks stays small.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct UserCb {
-    pub id: u64,
-    /// How often it posts itself again.
-    pub reposts: u32,
+pub(super) struct UserCb(u64);
+
+impl UserCb {
+    /// Bits for the reposts.
+    const REPOST_BITS: u32 = 16;
+
+    pub(super) fn new(id: u64, reposts: u16) -> Self {
+        debug_assert!(
+            id >> (u64::BITS - Self::REPOST_BITS) == 0,
+            "2^48 callbacks are enough"
+        );
+        UserCb(id << Self::REPOST_BITS | u64::from(reposts))
+    }
+
+    pub(super) fn id(self) -> u64 {
+        self.0 >> Self::REPOST_BITS
+    }
+
+    pub(super) fn reposts(self) -> u16 {
+        self.0 as u16
+    }
 }
 
 impl crate::tree::Callback for UserCb {
     fn rhp(&self) -> u64 {
         const BASE: u64 = 0xffff_8880_0000_0000;
-        BASE + self.id * 32
+        BASE + self.id() * 32
     }
 
     fn func(&self) -> &'static str {
@@ -151,6 +171,7 @@ impl Cpu<'_> {
             soft: None,
             batch: None,
             irq_section: None,
+            fair_from: 0,
             slice_from: 0,
             tick_on: false,
             tick_stopped: true,

@@ -13,6 +13,10 @@ use crate::tree::world::World;
 
 /// Callbacks invoked between two looks at pending interrupts.
 const CALLBACKS_PER_PHASE: u32 = 32;
+/// Ordinary tasks that a SCHED_FIFO one keeps off a CPU get this much of every period there (the
+/// kernel's default: 50 ms of each second).
+pub(super) const FAIR_RUNTIME_NS: u64 = 50_000_000;
+pub(super) const FAIR_PERIOD_NS: u64 = 1_000_000_000;
 /// Softirq passes in a row before ksoftirqd takes over.
 const MAX_SOFTIRQ_PASSES: u32 = 10;
 
@@ -218,9 +222,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
                     self.hw.complete(waiter, gp_seq);
                 }
                 Cb::User(user) => {
-                    self.see(Sight::CallbackInvoked { cpu, id: user.id });
-                    if user.reposts > 0 {
-                        self.queue_callback(ctx, user.reposts - 1);
+                    self.see(Sight::CallbackInvoked { cpu, id: user.id() });
+                    if let Some(reposts) = user.reposts().checked_sub(1) {
+                        self.queue_callback(ctx, reposts);
                     }
                 }
                 Cb::Barrier => rcu.barrier_callback(&mut self.hw),
@@ -375,7 +379,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
             self.move_tasks_away(cpu);
         }
         let c = &mut self.hw.cpus[cpu as usize];
-        let next = c.fifo.take().or_else(|| c.queue.pop_front());
+        let starving = !c.queue.is_empty() && self.hw.now - c.fair_from >= FAIR_PERIOD_NS - FAIR_RUNTIME_NS;
+        let next = if starving {
+            c.queue.pop_front()
+        } else {
+            c.fifo.take().or_else(|| c.queue.pop_front())
+        };
+        if next != Some(self.hw.gp_task) || c.queue.is_empty() {
+            c.fair_from = self.hw.now;
+        }
         if let Some(id) = next {
             self.hw.tasks[id as usize].state = TaskState::Running;
         }

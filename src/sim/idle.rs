@@ -1,9 +1,10 @@
 //! Ticks: their handler, when an idle CPU keeps its tick, and who expires its timers (NO_HZ).
 
 use super::cpu::TIMER_SOFTIRQ;
+use super::exec::{FAIR_PERIOD_NS, FAIR_RUNTIME_NS};
 use super::kernel::{Event, Kernel};
 use super::observe::{Observer, Sight};
-use super::task::{TaskId, TimerId};
+use super::task::{SchedClass, TaskId, TimerId};
 use super::timer::wheel_expiry;
 use crate::tree::world::{TickHit, World};
 
@@ -44,10 +45,16 @@ impl<O: Observer> Kernel<'_, '_, O> {
             user: hit == TickHit::User,
         });
         let slice_over = self.slice_used(cpu) >= self.hw.machine.slice_ns;
+        let curr = self.hw.cpus[cpu as usize].curr;
+        let fifo_runs = curr.is_some_and(|id| self.hw.tasks[id as usize].class == SchedClass::Fifo);
+        let now = self.hw.now;
         let c = &mut self.hw.cpus[cpu as usize];
-        if c.curr.is_some() && !c.queue.is_empty() && (c.resched_lazy || slice_over) {
-            c.need_resched = true;
-        }
+        c.need_resched |= if fifo_runs {
+            !c.queue.is_empty() && now - c.fair_from >= FAIR_PERIOD_NS - FAIR_RUNTIME_NS
+        } else {
+            (curr.is_some() && !c.queue.is_empty() && (c.resched_lazy || slice_over))
+                || (c.fifo.is_some() && now - c.slice_from >= FAIR_RUNTIME_NS)
+        };
         self.program_tick(cpu);
     }
 

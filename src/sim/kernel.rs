@@ -14,8 +14,9 @@ use crate::trace::{Context, Event as TraceEvent, Record, Trace};
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, TickHit, Work, WorkItem, World};
-use crate::tree::{GpKthread, GpWait, Rcu, Reader};
+use crate::tree::{GpKthread, GpWait, Rcu, Reader, SyncCall, seq};
 use crate::workload::Part;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Calendar entries.
@@ -29,8 +30,10 @@ pub(super) enum Event {
     Irq { cpu: u32, irq: Irq },
     /// A task is woken by something that ran on CPU `from`.
     Wake { task: TaskId, from: u32 },
+    /// The next callers of the workload begin.
+    Start,
     /// A `synchronize_rcu()` caller is released.
-    Complete { task: TaskId, from: u32, gp_seq: u64 },
+    Complete { task: TaskId, from: u32, gp: u32 },
 }
 
 /// Hardware and scheduler: everything but the engine, which asks it through [`World`].
@@ -148,12 +151,13 @@ impl World for Hw<'_> {
     fn complete(&mut self, waiter: Waiter, gp_seq: u64) {
         self.spent += self.machine.wake_ns;
         let task = waiter.token() as TaskId;
+        let gp = gp_index(gp_seq);
         self.push(
             self.after_now(0),
             Event::Complete {
                 task,
                 from: self.at_cpu,
-                gp_seq,
+                gp,
             },
         );
     }
@@ -244,6 +248,10 @@ pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub hotplug_task: Option<TaskId>,
     /// Bounded tasks that are not done yet; the run ends with the last one.
     pub live: u64,
+    /// Callers that have not begun, last to begin first. One calendar entry stands for all of them.
+    pub starts: Vec<TaskId>,
+    /// Calls that are being entered step by step.
+    pub entering: HashMap<TaskId, SyncCall>,
     /// `synchronize_rcu()` calls in flight.
     pub in_flight: u64,
     pub calls_done: u64,
@@ -319,6 +327,8 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             gp_timer_cpu: gp_cpu,
             hotplug_task: None,
             live: 0,
+            starts: Vec::new(),
+            entering: HashMap::new(),
             in_flight: 0,
             calls_done: 0,
             next_section: 0,
@@ -444,9 +454,34 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
                 }
             }
             Event::Irq { cpu, irq } => self.irq_arrives(cpu, irq),
+            Event::Start => self.start_callers(),
             Event::Wake { task, from } => self.wake_task(task, from),
-            Event::Complete { task, from, gp_seq } => self.release(task, from, gp_seq),
+            Event::Complete { task, from, gp } => self.release(task, from, gp),
         }
         true
+    }
+}
+
+/// Grace periods counted from 1 at boot, from a number while it runs: short enough for a calendar
+/// entry and for a caller. (Polling can be satisfied by 0, the state at boot.)
+pub(super) fn gp_index(gp_seq: u64) -> u32 {
+    (gp_seq.wrapping_sub(seq::SEQ_BOOT) >> seq::SEQ_SHIFT) as u32 + 1
+}
+
+/// The number, while it runs, of the grace period with this index.
+pub(super) fn gp_number(index: u32) -> u64 {
+    seq::start(seq::SEQ_BOOT.wrapping_add(u64::from(index - 1) << seq::SEQ_SHIFT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calendar_entries_are_small() {
+        assert!(size_of::<Event>() <= 16, "{}", size_of::<Event>());
+        for index in [1, 2, 299, 300, 301, 1_000_000] {
+            assert_eq!(gp_index(gp_number(index)), index);
+        }
     }
 }

@@ -6,6 +6,10 @@ use super::observe::{Observer, Sight};
 use super::task::{Program, SchedClass, TaskId, TaskState};
 use crate::config::Preempt;
 
+/// An ordinary task runs this long before another ordinary one that wakes may preempt it, ns. Coarser
+/// than the kernel's protected slice. Assumed.
+const PROTECTED_NS: u64 = 100_000;
+
 /// Which online CPUs are idle for the scheduler, as a bit set.
 #[derive(Debug)]
 pub(super) struct IdleMask {
@@ -174,7 +178,16 @@ impl<O: Observer> Kernel<'_, '_, O> {
             // full preemption, at the next tick or return to user mode with lazy.
             Some(SchedClass::Other) => (full, !full),
         };
+        // A task that just got the CPU keeps it for a moment, or one that wakes all the time would never
+        // let it run.
+        let protected = current_class == Some(SchedClass::Other)
+            && class == SchedClass::Other
+            && self.slice_used(target) < PROTECTED_NS;
+        let (preempt, lazy) = (preempt && !protected, lazy && !protected);
         let c = &mut self.hw.cpus[target as usize];
+        if c.queue.is_empty() {
+            c.fair_from = self.hw.now;
+        }
         if class == SchedClass::Fifo {
             c.fifo = Some(id);
         } else if (preempt || lazy) && current.is_some() {
@@ -198,12 +211,12 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
-    /// A `synchronize_rcu()` caller is released by grace period `gp_seq`.
-    pub(super) fn release(&mut self, id: TaskId, from: u32, gp_seq: u64) {
+    /// A `synchronize_rcu()` caller is released by this grace period (see `gp_index`).
+    pub(super) fn release(&mut self, id: TaskId, from: u32, gp: u32) {
         let mut direct = false;
         if let Program::Sync(index) = self.hw.tasks[id as usize].program {
             let caller = &mut self.hw.callers[index as usize];
-            caller.released_by = std::num::NonZeroU64::new(gp_seq);
+            caller.released_by = std::num::NonZeroU32::new(gp);
             direct = caller.direct;
         }
         if direct {

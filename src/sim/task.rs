@@ -1,9 +1,9 @@
 //! Tasks: what each kind does next, and its state.
 
 use super::random::Stream;
+use crate::tree::Reader;
 use crate::tree::waiters::Waiter;
-use crate::tree::{Reader, SyncCall};
-use std::num::NonZeroU64;
+use std::num::NonZeroU32;
 
 /// Index of a task.
 pub(super) type TaskId = u32;
@@ -66,12 +66,10 @@ pub(super) struct SyncCaller {
     pub calls_made: u32,
     pub start_ns: u64,
     pub start_cpu: u32,
-    /// The grace period that released the call, once it did. (Its number while it ran is odd.)
-    pub released_by: Option<NonZeroU64>,
+    /// The grace period that released the call, once it did, counted from 1 at boot.
+    pub released_by: Option<NonZeroU32>,
     /// The call's callback (for observers), or its polling cookie.
     pub ticket: u64,
-    /// The call's progress while `Entering`.
-    pub call: Option<Box<SyncCall>>,
     /// The call is on the direct route.
     pub direct: bool,
 }
@@ -238,6 +236,6 @@ mod tests {
             size_of::<SyncCaller>()
         );
         assert!(size_of::<Task>() <= 48, "{}", size_of::<Task>());
-        assert!(size_of::<SyncCaller>() <= 72, "{}", size_of::<SyncCaller>());
+        assert!(size_of::<SyncCaller>() <= 56, "{}", size_of::<SyncCaller>());
     }
 }

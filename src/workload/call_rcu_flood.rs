@@ -15,8 +15,8 @@ pub struct CallRcuFlood {
     pub burst: u64,
     /// Sleep between two bursts; below 1 µs the task goes on without sleeping.
     pub interval: Length,
-    /// How often each callback posts itself again when it is invoked.
-    pub repost: u32,
+    /// How often each callback posts itself again when it is invoked, 0 to 65,535.
+    pub repost: u16,
     /// `call_rcu_hurry()` instead of `call_rcu()`. They differ only with lazy callbacks.
     pub hurry: bool,
     /// Where the tasks start.

@@ -18,13 +18,13 @@ const SHORTEST_SLEEP_NS: u64 = 1_000;
 
 impl<O: Observer> Kernel<'_, '_, O> {
     /// `call_rcu()` with a callback of a workload.
-    pub(in crate::sim) fn queue_callback(&mut self, ctx: Ctx, reposts: u32) {
+    pub(in crate::sim) fn queue_callback(&mut self, ctx: Ctx, reposts: u16) {
         let id = self.hw.next_callback;
         self.hw.next_callback += 1;
         self.hw.counters.callbacks_queued += 1;
-        self.see(Sight::CallbackQueued { cpu: ctx.cpu, id });
         let rcu = self.rcu;
-        rcu.call(ctx, Cb::User(UserCb { id, reposts }), &mut self.hw);
+        rcu.call(ctx, Cb::User(UserCb::new(id, reposts)), &mut self.hw);
+        self.see(Sight::CallbackQueued { cpu: ctx.cpu, id });
     }
 
     pub(super) fn start_call_rcu_flood(&mut self, flood: &CallRcuFlood, part: u32, seed: u64) {

@@ -59,6 +59,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 Part::Hotplug(hotplug) => self.start_hotplug(hotplug, index, seed),
             }
         }
+        self.schedule_starts();
     }
 
     /// Where the tasks of a part start, and when: at a random phase of the tick, plus their skew.

@@ -1,6 +1,7 @@
 //! Callers of `synchronize_rcu()`, pollers of grace-period cookies, callers of `rcu_barrier()`.
 
-use crate::sim::kernel::Kernel;
+use crate::sim::cpu::Irq;
+use crate::sim::kernel::{Event, Kernel, gp_index, gp_number};
 use crate::sim::observe::{Observer, Sight};
 use crate::sim::task::{Next, Program, RunMode, SchedClass, SyncCaller, SyncPhase, TaskId};
 use crate::stats::Call;
@@ -8,7 +9,7 @@ use crate::tree::waiters::Waiter;
 use crate::tree::world::World;
 use crate::tree::{FullCookie, Route, SyncCall, seq};
 use crate::workload::{Part, SyncCallKind, SyncFlood};
-use std::num::NonZeroU64;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl<O: Observer> Kernel<'_, '_, O> {
@@ -37,7 +38,6 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 start_cpu: cpu,
                 released_by: None,
                 ticket: 0,
-                call: None,
                 direct: false,
             };
             let index = self.hw.callers.len() as u32;
@@ -45,8 +45,36 @@ impl<O: Observer> Kernel<'_, '_, O> {
             let id = self.add_task(Program::Sync(index), cpu, SchedClass::Other, false);
             *number += 1;
             self.live += 1;
-            self.sleep_until(id, cpu, due);
+            self.starts.push(id);
         }
+    }
+
+    /// All callers are there: have the calendar hold the start of the first.
+    pub(super) fn schedule_starts(&mut self) {
+        let mut starts = std::mem::take(&mut self.starts);
+        starts.sort_by_key(|&id| std::cmp::Reverse((self.caller(id).first_due, id)));
+        self.starts = starts;
+        self.schedule_next_start();
+    }
+
+    fn schedule_next_start(&mut self) {
+        if let Some(&next) = self.starts.last() {
+            let at = self.caller(next).first_due;
+            self.hw.push(at, Event::Start);
+        }
+    }
+
+    /// The callers whose time has come begin, each by the end of a sleep on its CPU.
+    pub(in crate::sim) fn start_callers(&mut self) {
+        let now = self.hw.now;
+        while let Some(&id) = self.starts.last()
+            && self.caller(id).first_due <= now
+        {
+            self.starts.pop();
+            let cpu = self.hw.tasks[id as usize].cpu;
+            self.irq_arrives(cpu, Irq::Sleep(id));
+        }
+        self.schedule_next_start();
     }
 
     fn flood(&self, part: u32) -> &SyncFlood {
@@ -74,8 +102,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
             SyncPhase::Done => Next::Block,
             SyncPhase::Call => self.sync_call(id, cpu),
             SyncPhase::Entering => {
-                let call = self.caller(id).call.take().expect("a call is being entered");
-                self.sync_enter(id, cpu, *call)
+                let call = self.entering.remove(&id).expect("a call is being entered");
+                self.sync_enter(id, cpu, call)
             }
             SyncPhase::InCall if released => self.sync_return(id),
             SyncPhase::InCall => Next::Block,
@@ -163,7 +191,6 @@ impl<O: Observer> Kernel<'_, '_, O> {
             self.hw.next_callback += 1;
             self.caller(id).ticket = callback;
             self.hw.counters.callbacks_queued += 1;
-            self.see(Sight::CallbackQueued { cpu, id: callback });
         }
         self.begin_step(cpu);
         let ctx = self.ctx(cpu, false);
@@ -172,13 +199,17 @@ impl<O: Observer> Kernel<'_, '_, O> {
             entered = rcu.sync_step(&mut call, ctx, &mut self.hw);
         }
         let mut cost = self.end_step();
+        if !direct {
+            let callback = self.caller(id).ticket;
+            self.see(Sight::CallbackQueued { cpu, id: callback });
+        }
         if entered {
             cost += self.hw.machine.sync_entry_ns;
             self.hw.counters.direct_wakes += u64::from(direct);
             self.caller(id).phase = SyncPhase::InCall;
         } else {
             cost += step_ns;
-            self.caller(id).call = Some(Box::new(call));
+            self.entering.insert(id, call);
             self.caller(id).phase = SyncPhase::Entering;
         }
         Next::Burst(cost, RunMode::Kernel)
@@ -189,7 +220,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if done {
             // The last grace period that ended by now, numbered as while it ran.
             let ended = self.rcu.gp_seq() & !seq::SEQ_MASK;
-            self.caller(id).released_by = NonZeroU64::new(ended.wrapping_sub(seq::SEQ_GP - 1));
+            // Its index is at least 1: a poll needs a grace period that began after boot.
+            self.caller(id).released_by = NonZeroU32::new(gp_index(ended.wrapping_sub(seq::SEQ_GP - 1)));
             return self.sync_return(id);
         }
         let tick_ns = self.hw.tick_ns;
@@ -213,7 +245,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.see(Sight::SyncEnd { task: id });
         let gap = self.hw.machine.caller_gap_ns;
         let caller = self.caller(id);
-        let released_by = caller.released_by.take().expect("released");
+        let released_by = gp_number(caller.released_by.take().expect("released").get());
         let (part, number, start, start_cpu) =
             (caller.part, caller.number, caller.start_ns, caller.start_cpu);
         caller.phase = SyncPhase::Call;
@@ -228,13 +260,13 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.in_flight -= 1;
         self.calls_done += 1;
         self.hw.last_progress = now;
-        self.count_request(released_by.get());
+        self.count_request(released_by);
         let call = Call {
             task: number as i32,
             cpu: start_cpu as i32,
             start_ns: start as i64,
             end_ns: now as i64,
-            gp_seq: released_by.get() as i64,
+            gp_seq: released_by as i64,
         };
         let stream = &mut self.hw.sample_stream;
         self.hw.recorder.record(call, |n| stream.below(n));
