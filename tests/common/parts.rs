@@ -26,7 +26,8 @@ pub fn workload(d: &mut Dice, f: &Frame) -> Workload {
     if d.chance(if f.kind == Kind::Callbacks { 50 } else { 15 }) {
         w = w.and(interrupt(d, f));
     }
-    if f.online > 1 && (f.kind == Kind::Hotplug || d.chance(25)) {
+    let comes_and_goes = f.online > 1 && (f.kind == Kind::Hotplug || d.chance(25));
+    if comes_and_goes {
         w = w.and(hotplug(d, f));
         if f.kind == Kind::Hotplug && d.chance(20) {
             w = w.and(hotplug(d, f));
@@ -41,7 +42,7 @@ pub fn workload(d: &mut Dice, f: &Frame) -> Workload {
     };
     for _ in 0..loads {
         if !free.is_empty() {
-            w = w.and(load(d, f, &mut free));
+            w = w.and(load(d, f, &mut free, comes_and_goes));
         }
     }
     w
@@ -229,7 +230,9 @@ fn hotplug(d: &mut Dice, f: &Frame) -> Hotplug {
     }
 }
 
-fn load(d: &mut Dice, f: &Frame, free: &mut Vec<u32>) -> CpuLoad {
+/// Where CPUs come and go, loads whose CPU has gone share those that are left, and the simulated scheduler is fair
+/// to tasks that wait only where those that wake leave some time: there loads run on and on, in slices.
+fn load(d: &mut Dice, f: &Frame, free: &mut Vec<u32>, endless: bool) -> CpuLoad {
     let cpus: Vec<u32> = if d.chance(if f.kind == Kind::Readers { 70 } else { 30 }) {
         std::mem::take(free)
     } else {
@@ -242,7 +245,7 @@ fn load(d: &mut Dice, f: &Frame, free: &mut Vec<u32>) -> CpuLoad {
         ..CpuLoad::default()
     };
     let share = cpus.len() as u64;
-    if d.chance(50) {
+    if !endless && d.chance(50) {
         load.run_ns = d
             .skewed(20_000, 20 * f.period)
             .max(f.duration * share / 4_000)
@@ -261,7 +264,7 @@ fn load(d: &mut Dice, f: &Frame, free: &mut Vec<u32>) -> CpuLoad {
             load.section_ns = d.skewed(1_000, 6 * f.period).max(least / 2);
         }
     }
-    if d.chance(30) {
+    if !endless && d.chance(30) {
         load.duration_ns = d.between(1, f.duration);
     }
     load.cpus = if share == f.online && d.chance(50) {

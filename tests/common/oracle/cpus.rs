@@ -78,10 +78,14 @@ impl Oracle {
                 self.object("I3.cpu", at, sight, Some(cpu), text);
             }
             let credited = leaf_before.qsmask & bit != 0 && !owed;
-            // It noticed inside call_rcu() and blocked at once.
-            let switched = called && sight == Sight::ContextSwitch { cpu };
-            if switched && owed && n.core_needs_qs && !n.norm {
-                self.cpus[cpu as usize].recorded = Some(Resolution::ContextSwitch);
+            // It noticed inside call_rcu() and was quiescent before anything else happened there.
+            let at_once =
+                called && cpu_of(sight) == Some(cpu) && self.cpus[cpu as usize].quiet_at == self.count;
+            if at_once && owed && n.core_needs_qs && !n.norm {
+                self.cpus[cpu as usize].recorded = Some(match sight {
+                    Sight::Tick { .. } => Resolution::Tick,
+                    _ => Resolution::ContextSwitch,
+                });
             } else if running(n.gp_seq) && !credited && (n.norm != owed || n.core_needs_qs != owed) {
                 let text = format!("CPU {cpu} noticed {} (owed: {owed}) and is {n:?}", show(n.gp_seq));
                 self.object("I7.notice", at, sight, Some(cpu), text);

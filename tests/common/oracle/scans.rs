@@ -48,6 +48,10 @@ impl Oracle {
         if running(prev.gp_seq) && !running(now.gp_seq) {
             self.overload_ends(now);
         }
+        if now.gp_state == CLEANUP && self.scans.over {
+            // The pass clears the mark of whoever is below it by then, not of those that fall below it later.
+            self.note_overload(now);
+        }
         self.scans.asked |= now.gp_flags & FQS_FLAG != 0;
         if !matches!(sight, Sight::GpStep { .. }) || !running(now.gp_seq) {
             return;
@@ -114,11 +118,17 @@ impl Oracle {
         }
     }
 
+    fn note_overload(&mut self, now: &Snapshot) {
+        if now.cpus.iter().any(|c| c.cblist_len as i64 >= self.facts.qovld) {
+            self.scans.over_at = self.count;
+        }
+    }
+
     /// The clean-up pass has looked at every list again.
     fn overload_ends(&mut self, now: &Snapshot) {
+        self.note_overload(now);
         let cleanup_at = self.gps.last().map_or(0, |gp| gp.cleanup_at);
-        let still = now.cpus.iter().any(|c| c.cblist_len as i64 >= self.facts.qovld);
-        if !still && self.scans.over_at < cleanup_at {
+        if self.scans.over_at < cleanup_at {
             self.scans.over = false;
         }
     }
