@@ -209,7 +209,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 batch.finish(ctx, need_resched, &mut self.hw);
                 return;
             };
-            self.hw.counters.callbacks_invoked += 1;
+            // A barrier's own callbacks were not counted when they were queued either.
+            self.hw.counters.callbacks_invoked += u64::from(!matches!(callback, Cb::Barrier));
             self.hw.spent += self.hw.machine.cb_invoke_ns;
             match callback {
                 Cb::Wake(waiter) => {

@@ -65,6 +65,8 @@ pub(super) struct Hw<'r> {
     pub recorder: Recorder,
     pub sample_stream: Stream,
     pub grace_periods: GracePeriods,
+    /// Calls that the grace period in progress has already released.
+    pub requests_ahead: i64,
     /// Time of the last sign of progress of a waiting call, ns.
     pub last_progress: u64,
     pub next_callback: u64,
@@ -221,7 +223,7 @@ impl World for Hw<'_> {
         g.gp_seq.push(record.gp_seq as i64);
         g.start_ns.push(record.start_ns as i64);
         g.end_ns.push(record.end_ns as i64);
-        g.requests.push(0);
+        g.requests.push(std::mem::take(&mut self.requests_ahead));
         g.scans.push(record.scans as i32);
         g.holdout_cpu
             .push(record.holdout_cpu.map_or(-1, |cpu| cpu as i32));
@@ -312,6 +314,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             recorder: Recorder::new(keep),
             sample_stream: Stream::new(seed, Purpose::Sample, 0),
             grace_periods: GracePeriods::default(),
+            requests_ahead: 0,
             last_progress: 0,
             next_callback: 0,
             trace: None,

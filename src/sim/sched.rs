@@ -137,7 +137,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
     /// Queues a task where it belongs. A CPU's own kthreads wait for it while it is offline; other tasks
     /// that are pinned to it lose their affinity, as in the kernel.
     pub(super) fn enqueue_somewhere(&mut self, id: TaskId, from: u32) {
-        let from = if self.hw.takes_tasks(from) {
+        let near = if self.hw.takes_tasks(from) {
             from
         } else {
             self.hw.first_online()
@@ -146,8 +146,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if task.pinned && !task.is_per_cpu_kthread() && !self.hw.takes_tasks(task.cpu) {
             self.hw.tasks[id as usize].pinned = false;
         }
-        let target = self.hw.place(id, from);
+        let target = self.hw.place(id, near);
         if self.hw.takes_tasks(target) {
+            // A CPU on its way offline interrupts the other one like anybody else.
             self.enqueue(id, target, from);
         } else {
             debug_assert!(self.hw.tasks[id as usize].pinned);

@@ -37,12 +37,19 @@ impl<T> Default for SegCbList<T> {
     }
 }
 
-/// Moves everything in `from` behind `to`; constant time when `to` is empty.
+/// Spare room that a segment may keep when callbacks move on; more is given back, or the lists of a
+/// flooded machine would hold several times what is in them.
+const SPARE: usize = 8;
+
+/// Moves everything in `from` behind `to`; without copying when `to` is empty.
 fn append<T>(to: &mut VecDeque<T>, from: &mut VecDeque<T>) {
     if to.is_empty() {
         std::mem::swap(to, from);
     } else {
         to.append(from);
+    }
+    if to.capacity() > to.len() + SPARE {
+        to.shrink_to(to.len() + SPARE);
     }
 }
 

@@ -276,6 +276,13 @@ impl<C> Rcu<C> {
         let _ofl = self.ofl_lock.lock();
         let mut state = self.lock_node(leaf);
         let had_cpus = state.qsmaskinit != 0;
+        if !had_cpus && state.qsmaskinitnext == 0 && !state.wait_blkd_tasks && !state.blocked.is_empty() {
+            // Its last CPU came and went between two passes, and a reader was preempted there meanwhile. The
+            // kernel never gets here, since a CPU on its way offline first waits for a grace period.
+            state.wait_blkd_tasks = true;
+            drop(state);
+            return self.change_ancestors(leaf, true);
+        }
         if state.qsmaskinit == state.qsmaskinitnext && !state.wait_blkd_tasks {
             return;
         }

@@ -186,10 +186,11 @@ impl<C> Rcu<C> {
     /// test aid) must not trust its numbers.
     pub(super) fn check_gpwrap(&self, rdp: &CpuData<C>) {
         let node_seq = self.nodes[rdp.leaf].gp_seq.load(Ordering::Relaxed);
-        if seq::lt(
-            rdp.gp_seq.load(Ordering::Relaxed).wrapping_add(u64::MAX / 4),
-            node_seq,
-        ) {
+        let lag = match self.tun.gpwrap_lag {
+            0 => u64::MAX / 4,
+            grace_periods => grace_periods * seq::SEQ_GP,
+        };
+        if seq::lt(rdp.gp_seq.load(Ordering::Relaxed).wrapping_add(lag), node_seq) {
             rdp.gpwrap.store(true, Ordering::Relaxed);
         }
     }

@@ -8,4 +8,5 @@
 
 pub mod generate;
 pub mod oracle;
+pub mod parts;
 pub mod shape;

@@ -75,7 +75,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 task.rest = length / 2;
                 task.deferred = task.random.below(100) < u64::from(part.deferred_percent);
                 task.phase = ReaderPhase::FirstHalf;
-                Next::Burst(length - task.rest, RunMode::Kernel)
+                Next::Burst(length - task.rest, self.inside())
             }
             ReaderPhase::FirstHalf => {
                 let mut cost = 0;
@@ -87,7 +87,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 let mode = if task.deferred {
                     RunMode::Section
                 } else {
-                    RunMode::Kernel
+                    self.inside()
                 };
                 Next::Burst(task.rest + cost, mode)
             }
@@ -117,6 +117,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
         self.sleep_until(id, cpu, self.hw.now + gap + cost);
         Next::Block
+    }
+
+    /// What a reader's time inside its section counts as: without preemption it cannot give way there.
+    fn inside(&self) -> RunMode {
+        if self.rcu.is_preemptible() {
+            RunMode::Kernel
+        } else {
+            RunMode::Section
+        }
     }
 
     fn lock_reader(&mut self, id: TaskId) {

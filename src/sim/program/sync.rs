@@ -273,12 +273,19 @@ impl<O: Observer> Kernel<'_, '_, O> {
         Next::Burst(gap.max(1), RunMode::User)
     }
 
-    /// One more call was released by that grace period. Numbers grow by 4 from one to the next.
+    /// One more call was released by that grace period. Numbers grow by 4 from one to the next. Callbacks
+    /// run as soon as their leaf has recorded the end, which may be before the grace period has its record.
     fn count_request(&mut self, released_by: u64) {
+        if released_by == self.rcu.gp_seq() && seq::state(released_by) != 0 {
+            self.hw.requests_ahead += 1;
+            return;
+        }
         let g = &mut self.hw.grace_periods;
         let Some(&first) = g.gp_seq.first() else { return };
-        let index = (released_by as i64).wrapping_sub(first) / seq::SEQ_GP as i64;
-        if let Some(requests) = g.requests.get_mut(index as usize) {
+        let index = (released_by as i64)
+            .wrapping_sub(first)
+            .div_euclid(seq::SEQ_GP as i64);
+        if let Some(requests) = usize::try_from(index).ok().and_then(|i| g.requests.get_mut(i)) {
             *requests += 1;
         }
     }
