@@ -845,7 +845,6 @@ fn an_unknown_name_is_refused_with_the_nearest() {
         ("wake_from_gp", "rcu_normal_wake_from_gp"),
         ("stall_timeout", "rcu_cpu_stall_timeout"),
         ("early", "early_qs"),
-        ("", "hz"),
     ] {
         assert_eq!(nearest_name(unknown), near, "{unknown}");
         let (parameter, value, reason, allowed) = refusal(Config::new().with(unknown, 1));
@@ -856,6 +855,12 @@ fn an_unknown_name_is_refused_with_the_nearest() {
         assert_eq!(allowed, format!("a known name; the nearest is {near}"));
         assert!(Config::new().get(unknown).is_err());
         assert!(Config::new().without(unknown).is_err());
+    }
+    // What is near nothing gets no suggestion.
+    for unknown in ["", "foo", "x", &"9".repeat(5000)] {
+        let (_, _, reason, allowed) = refusal(Config::new().with(unknown, 1));
+        assert_eq!(reason, "no such tunable");
+        assert_eq!(allowed, "a known name, as the table of tunables lists them");
     }
     // A name that is one edit away from a known one leads back to it.
     for spec in catalogue() {

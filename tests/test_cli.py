@@ -238,6 +238,22 @@ BAD = {
     "simulate --seed 18446744073709551616": "seed=18446744073709551616: ",
     "simulate --seed one": "seed='one': ",
     "simulate --replicas 0": "replicas=0: ",
+    "simulate --threads -1": "threads=-1: ",
+    "simulate --threads 99999": "threads=99999: ",
+    "simulate --threads many": "threads=many: ",
+    "simulate --threads 1.5": "threads=1.5: ",
+    "simulate --keep all": "keep='all': ",
+    "simulate --keep 0": "keep=0: ",
+    "simulate --keep 1.5": "keep=1.5: ",
+    "simulate --trace-limit 5": "trace_limit=5: ",
+    "simulate --trace /nowhere/at/all": "trace=/nowhere/at/all: ",
+    "simulate --trace /dev/null --trace-limit 0": "trace_limit=0: ",
+    "simulate --trace /dev/null --trace-limit x": "trace_limit=x: ",
+    "simulate --trace /dev/null --replicas 2": "replicas=2: ",
+    "simulate --workload sync-flood --duration-ms 1e-9": "duration_ms=1e-09: rounds to 0 ns; ",
+    "simulate --workload sync-flood --think-us 0.0004": "think_us=0.0004: rounds to 0 ns; ",
+    "simulate --workload readers --sections 1 --section-us exp:0.0001": "rounds to 0 ns; ",
+    "simulate --workload readers --sections 1 --gap-us 0.0001": "gap_us=0.0001: rounds to 0 ns; ",
     "simulate --replicas 2 --threads -1": "threads=-1: ",
     "simulate --memory-limit-mb 0": "memory_limit_mb=0: ",
     "simulate --workload sync-flood --tasks 1000000 --calls 1000000": "memory_limit_mb=4096: ",
@@ -247,6 +263,67 @@ BAD = {
     "tunables --kernel 1.0": "kernel=1.0: ",
     "tunables --set nr_cpus=0": "nr_cpus=0: ",
 }
+
+
+LONG = [
+    "simulate --seed {}", "simulate --replicas {}", "simulate --threads {}", "simulate --keep {}",
+    "simulate --trace /dev/null --trace-limit {}", "simulate --memory-limit-mb {}",
+    "simulate --set nr_cpus={}", "simulate --set noise={}", "simulate --set gp_kthread_cpu={}",
+    "simulate --set {}=1", "simulate --set {}", "simulate --workload {}", "simulate --workload sync-flood --tasks {}",
+    "simulate --workload sync-flood --duration-ms {}", "simulate --workload sync-flood --placement {}",
+    "simulate --workload readers --gap-us {}", "simulate --workload cpu-load --cpus {}", "simulate --{}",
+    "simulate {}", "reproduce {}", "reproduce early-qs --seed {}", "reproduce early-qs --threads {}",
+    "tunables --kernel {}", "{}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LONG)
+def test_endless_input_is_cut(capfd: pytest.CaptureFixture[str], words: str) -> None:
+    for text in ("9" * 1000, "9" * 5000, "-" + "9" * 5000, "9" * 300 + ".5", "x" * 5000, "1e308"):
+        code, out, err = here(capfd, *(word.format(text) for word in words.split()))
+        assert (code, out) == (2, ""), text[:10]
+        assert err.startswith("treercu: error: ")
+        assert (err.count("\n"), len(err) < 1000) == (1, True), err
+
+
+def test_a_number_beyond_reading_is_out_of_range(capfd: pytest.CaptureFixture[str]) -> None:
+    err = here(capfd, "simulate", "--seed", "9" * 5000)[2]
+    assert err.startswith(f"treercu: error: seed={'9' * 57}...: out of range; allowed: ")
+
+
+def test_only_near_names_are_suggested(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "nearest" not in here(capfd, "simulate", "--set", "foo=1")[2]
+    assert "the nearest is nr_cpus" in here(capfd, "simulate", "--set", "nr_cpu=1")[2]
+
+
+def test_keep(capfd: pytest.CaptureFixture[str], run: rcu.Run) -> None:
+    for keep in ("histogram", "10"):
+        result = one_object(here(capfd, *PUBLISHED_RUN, "--keep", keep, "--json")[1])
+        assert list(result) == SIMULATE_KEYS
+        summary = run.summary()
+        for key in ("calls", "mean_ns", "p50_ns", "p99_ns", "max_ns"):
+            assert result[key] == pytest.approx(summary[key], rel=1e-3)
+        assert result["calls"] == 100
+        many = one_object(here(capfd, *PUBLISHED_RUN, "--keep", keep, "--replicas", "2", "--json")[1])
+        assert many["calls"] == 200
+        assert many["p50_ns"] == pytest.approx(summary["p50_ns"], rel=2e-3)
+
+
+def test_a_trace_file(capfd: pytest.CaptureFixture[str], tmp_path: Path, run: rcu.Run) -> None:
+    file = tmp_path / "trace.txt"
+    file.write_text("of an earlier run, and longer\n" * 100_000)
+    code, out, err = here(capfd, *PUBLISHED_RUN, "--trace", str(file), "--json")
+    assert (code, err) == (0, "")
+    assert one_object(out)["digest"] == run.digest
+    text = file.read_text()
+    assert text.startswith("# tracer: nop\n")
+    assert "earlier" not in text
+    assert text.count(" start\n") >= 100
+    here(capfd, *PUBLISHED_RUN, "--trace", str(file), "--trace-limit", "7", "--json")
+    assert sum(not line.startswith("#") for line in file.read_text().splitlines()) == 7
+    # A refused run leaves no file.
+    code = here(capfd, *PUBLISHED_RUN, "--trace", str(tmp_path / "new"), "--seed", "-1")[0]
+    assert (code, (tmp_path / "new").exists()) == (2, False)
 
 
 @pytest.mark.parametrize("words", list(BAD))
@@ -282,6 +359,7 @@ def test_tunables(capfd: pytest.CaptureFixture[str]) -> None:
     rows = one_object(out)["tunables"]
     assert rows == rcu.tunables()
     assert {"rcutree.jiffies_till_first_fqs", "CONFIG_HZ", "patch.early_qs"} <= {row["name"] for row in rows}
+    assert {row["status"] for row in rows} == {"live"}
     old = one_object(here(capfd, "tunables", "--kernel", "6.18", "--json")[1])["tunables"]
     assert _default(rows, "early_qs") is True
     assert _default(old, "early_qs") is False

@@ -12,6 +12,7 @@ scheduler around it, and a `Run` comes back as numpy columns.
 
 from __future__ import annotations
 
+from . import _startup  # first: importing takes a moment, and the command can be interrupted
 from . import errors
 from ._core import (
     RESOLUTIONS,
@@ -26,6 +27,7 @@ from ._core import (
     Readers,
     Run,
     SyncFlood,
+    Trace,
     __version__,
     build_info,
     last_run,
@@ -66,6 +68,7 @@ __all__ = [
     "Run",
     "StallError",
     "SyncFlood",
+    "Trace",
     "__version__",
     "build_info",
     "errors",

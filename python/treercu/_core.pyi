@@ -5,6 +5,7 @@ from typing import Any, Final, Literal, SupportsFloat, SupportsIndex, TypeAlias,
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from .columns import Columns
 
@@ -16,6 +17,7 @@ _Length: TypeAlias = _Number | str
 _Placement: TypeAlias = Literal["spread", "random"] | _Number
 _Cpus: TypeAlias = Literal["all"] | _Number | Sequence[int] | npt.NDArray[Any]
 _Progress: TypeAlias = bool | Callable[[int, int], object] | None
+_Keep: TypeAlias = Literal["samples", "histogram"] | SupportsIndex
 _I64: TypeAlias = npt.NDArray[np.int64]
 _I32: TypeAlias = npt.NDArray[np.int32]
 
@@ -32,6 +34,7 @@ __all__ = [
     "Readers",
     "Run",
     "SyncFlood",
+    "Trace",
     "__version__",
     "_restore_config",
     "_restore_run",
@@ -284,6 +287,14 @@ class CancelToken:
     def cancelled(self) -> bool: ...
 
 @final
+class Trace:
+    def __len__(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    def to_ftrace(self) -> str: ...
+    def to_pandas(self) -> pd.DataFrame: ...
+
+@final
 class Run:
     @property
     def samples(self) -> Columns: ...
@@ -301,6 +312,13 @@ class Run:
     def task(self) -> _I32: ...
     @property
     def cpu(self) -> _I32: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def keep(self) -> str | int: ...
+    @property
+    def trace(self) -> Trace | None: ...
+    def distribution(self) -> tuple[_I64, _I64]: ...
     @property
     def counters(self) -> dict[str, int]: ...
     def summary(self) -> dict[str, Any]: ...
@@ -346,6 +364,8 @@ def simulate(
     progress: _Progress = None,
     cancel: CancelToken | None = None,
     memory_limit_mb: _Number = 4096,
+    keep: _Keep = "samples",
+    trace: bool | _Number = 0,
 ) -> Run: ...
 def simulate_many(
     config: Config,
@@ -358,6 +378,8 @@ def simulate_many(
     progress: _Progress = None,
     cancel: CancelToken | None = None,
     memory_limit_mb: _Number = 4096,
+    keep: _Keep = "samples",
+    trace: bool | _Number = 0,
 ) -> list[Run]: ...
 def last_run() -> Run | None: ...
 def _restore_run(state: dict[str, Any]) -> Run: ...

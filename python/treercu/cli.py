@@ -8,6 +8,7 @@ was measured so far is still printed).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -15,10 +16,10 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from . import __version__
+from . import __version__, _startup
 from ._core import (
     CallRcuFlood,
     Config,
@@ -54,7 +55,7 @@ class _BadInput(Exception):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise _BadInput(message)
+        raise _BadInput(message if len(message) <= 300 else message[:297] + "...")
 
 
 def _fields(name: str) -> list[str]:
@@ -92,14 +93,64 @@ def _cut(text: str) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
+class _Long(int):
+    """A whole number of more digits than Python reads; shown as it was written."""
+
+    text = ""
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 def _number(text: str) -> int | float | str:
     """A number if it reads as one; else the text, which the engine then refuses by name."""
+    if re.fullmatch(r"[+-]?[0-9]{100,}", text):
+        long = _Long(-(10**99) if text.startswith("-") else 10**99)
+        long.text = text
+        return long
     for read in (int, float):
         try:
             return read(text)
         except ValueError:
             pass
     return text
+
+
+def _whole(name: str, text: str, low: int, high: int) -> int:
+    """A whole number that the engine does not always get to see."""
+    value = _number(text)
+    if not isinstance(value, int) or not low <= value <= high:
+        reason = "out of range" if isinstance(value, int) else "not a whole number"
+        raise _BadInput(
+            f"{name}={_cut(text)}: {reason}; allowed: a whole number from {low} to {high}"
+        )
+    return value
+
+
+@contextlib.contextmanager
+def _file(name: str, path: str | None) -> Iterator[Any]:
+    """A file for writing, opened before the work; `None` without a path. A file that was not there does
+    not stay behind when the work fails."""
+    if path is None:
+        yield None
+        return
+    new = not os.path.lexists(path)
+    try:
+        with open(path, "a", encoding="ascii") as file:
+            yield file
+    except OSError as err:
+        raise _BadInput(f"{name}={_cut(path)}: {err.strerror}; allowed: a file that can be written") from err
+    except BaseException:
+        if new:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        raise
+
+
+def _replace(file: Any, text: str) -> None:
+    if file.seekable():
+        file.truncate(0)
+    file.write(text)
 
 
 def _cpu_list(text: str) -> str | list[int]:
@@ -167,6 +218,14 @@ def _parser() -> _Parser:
     sim.add_argument("--replicas", default="1", metavar="N", help="runs, with seeds N, N+1, ... (default 1)")
     sim.add_argument("--threads", default="0", metavar="N", help="threads for replicas, 0: one per core")
     sim.add_argument("--memory-limit-mb", default="4096", metavar="N", help="refuse a run that needs more")
+    sim.add_argument(
+        "--keep",
+        default="samples",
+        metavar="WHAT",
+        help="samples (default): every call; histogram: their distribution; N: that and N calls",
+    )
+    sim.add_argument("--trace", metavar="FILE", help="write the trace events there, as ftrace prints them")
+    sim.add_argument("--trace-limit", metavar="N", help="most trace events (default 1000000)")
     _add_quiet(sim)
     sim.add_argument(
         "--workload",
@@ -227,18 +286,33 @@ def _simulate(args: argparse.Namespace) -> int:
         "machine": machine,
         "progress": False if args.quiet else None,
         "memory_limit_mb": _number(args.memory_limit_mb),
+        "keep": _number(args.keep),
     }
+    threads = _whole("threads", args.threads, 0, 1024)
+    if args.trace is None:
+        if args.trace_limit is not None:
+            raise _BadInput(f"trace_limit={_cut(args.trace_limit)}: no trace; allowed: with --trace FILE")
+    else:
+        if replicas != 1:
+            raise _BadInput(f"replicas={_cut(args.replicas)}: one trace, one run; allowed: 1 with --trace")
+        limit = args.trace_limit
+        common["trace"] = True if limit is None else _whole("trace_limit", limit, 1, 200_000_000)
     began = time.perf_counter()
     code = DONE
-    try:
-        if replicas == 1:
-            runs = [simulate(config, workload, **common)]
-        else:
-            many: Any = simulate_many
-            runs = many(config, workload, replicas=replicas, threads=_number(args.threads), **common)
-    except Interrupted as interrupted:
-        runs, code = list(interrupted.runs), INTERRUPTED
-    result = _pooled(runs, time.perf_counter() - began)
+    with _file("trace", args.trace) as trace_file:
+        try:
+            if replicas == 1:
+                runs = [simulate(config, workload, **common)]
+            else:
+                many: Any = simulate_many
+                runs = many(config, workload, replicas=replicas, threads=threads, **common)
+        except Interrupted as interrupted:
+            runs, code = list(interrupted.runs), INTERRUPTED
+        wall_s = time.perf_counter() - began
+        for run in runs if trace_file else ():
+            if run.trace is not None:
+                _replace(trace_file, run.trace.to_ftrace())
+    result = _pooled(runs, wall_s)
     result["seed"] = seed
     result["config"] = config.effective
     result["machine"] = machine.to_dict()
@@ -251,22 +325,29 @@ def _simulate(args: argparse.Namespace) -> int:
     return code
 
 
-def _latency_figures(latencies: Any) -> dict[str, Any]:
-    """The same figures by the same rules as `Run.summary`, over several runs together."""
-    ordered = sorted(latencies)
-    n = len(ordered)
+def _latency_figures(runs: list[Run]) -> dict[str, Any]:
+    """The same figures by the same rules as `Run.summary`, over the calls of several runs together."""
+    import numpy as np
+
+    distributions = [run.distribution() for run in runs]
+    values = np.concatenate([values for values, _ in distributions] or [np.zeros(0, np.int64)])
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    upto = np.cumsum(np.concatenate([counts for _, counts in distributions] or [values])[order])
+    n = sum(run.calls for run in runs)
 
     def rank(q: float) -> int | None:
         if n == 0 or (n > 1 and min(q, 1 - q) * n < 1 - 1e-9):
             return None
-        return int(ordered[max(math.ceil(q * n - 1e-9), 1) - 1])
+        return int(values[np.searchsorted(upto, max(math.ceil(q * n - 1e-9), 1))])
 
+    means = [(run.summary()["mean_ns"], run.calls) for run in runs if run.calls]
     return {
         "calls": n,
-        "mean_ns": math.fsum(ordered) / n if n else None,
+        "mean_ns": math.fsum(mean * calls for mean, calls in means) / n if n else None,
         "p50_ns": rank(0.5),
         "p99_ns": rank(0.99),
-        "max_ns": int(ordered[-1]) if n else None,
+        "max_ns": int(values[-1]) if n else None,
     }
 
 
@@ -288,12 +369,9 @@ def _pooled(runs: list[Run], wall_s: float) -> dict[str, Any]:
         return _one(runs[0])
     import hashlib
 
-    import numpy as np
-
-    latencies = np.concatenate([run.latency_ns for run in runs]).tolist() if runs else []
     digests = " ".join(run.digest for run in runs)
     return {
-        **_latency_figures(latencies),
+        **_latency_figures(runs),
         "virtual_s": math.fsum(run.virtual_s for run in runs),
         "wall_s": wall_s,
         "cpu_s": math.fsum(run.cpu_s for run in runs),
@@ -389,6 +467,7 @@ def _say(kind: str, text: object) -> None:
 def _run(argv: Sequence[str] | None) -> int:
     json_wanted = "--json" in (sys.argv[1:] if argv is None else argv)
     try:
+        _startup.end()
         args = _parser().parse_args(argv)
         commands = {"simulate": _simulate, "reproduce": _reproduce, "tunables": _tunables}
         return commands[args.command](args)
@@ -400,6 +479,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return FAILED
     except KeyboardInterrupt:
         # Nothing was measured yet.
+        _say("interrupted", "nothing was measured yet")
         if json_wanted:
             _print_json({"interrupted": True})
         return INTERRUPTED

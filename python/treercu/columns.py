@@ -26,6 +26,17 @@ def _need(module: str, extra: str) -> Any:
         ) from err
 
 
+def trace_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
+    """The DataFrame of a trace; names that repeat are categories."""
+    pandas = _need("pandas", "study")
+    data = {
+        name: pandas.Categorical(values) if name in ("comm", "event") else values
+        for name, values in columns.items()
+    }
+    frame: pd.DataFrame = pandas.DataFrame(data)
+    return frame
+
+
 class Columns(Mapping[str, "npt.NDArray[Any]"]):
     """Read-only columns of equal length, one row per item.
 

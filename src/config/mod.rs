@@ -42,7 +42,7 @@ pub use catalogue::{
 pub use cmdline::{Verdict, Word};
 pub use era::{DEFAULT_ERA, ERAS, Era, EraDefaults, table_for};
 pub use known::{Knob, Takes, knob, known};
-pub use suggest::nearest_name;
+pub use suggest::{near_name, nearest_name};
 pub use value::Value;
 
 use crate::error::{Error, Result};
@@ -341,14 +341,17 @@ impl Config {
     }
 }
 
-/// The tunable of this name, or an error that names the nearest one.
+/// The tunable of this name, or an error that names one that is near.
 fn find(name: &str, value: impl ToString) -> Result<&'static Spec> {
     lookup(name).ok_or_else(|| {
         let reason = match knob(name).filter(|knob| !knob.is_modelled()) {
             Some(knob) => format!("{} is a knob of the kernel that is not modelled yet", knob.name),
             None => "no such tunable".into(),
         };
-        let allowed = format!("a known name; the nearest is {}", nearest_name(name));
+        let allowed = match near_name(name) {
+            Some(near) => format!("a known name; the nearest is {near}"),
+            None => "a known name, as the table of tunables lists them".to_owned(),
+        };
         Error::config(value::shown(name), value, reason, allowed)
     })
 }

@@ -31,11 +31,7 @@ const PART_CHARS: usize = 4;
 /// whole, else the smallest edit distance; of equals the first in the catalogue, Python names before
 /// full ones.
 pub fn nearest_name(name: &str) -> &'static str {
-    let wanted: String = name
-        .chars()
-        .take(COMPARED_CHARS)
-        .collect::<String>()
-        .to_lowercase();
+    let wanted = compared(name);
     let long_enough = wanted.chars().count() >= PART_CHARS;
     let python = catalogue().iter().map(|spec| spec.python_name);
     let full = catalogue().iter().map(|spec| spec.name);
@@ -51,9 +47,37 @@ pub fn nearest_name(name: &str) -> &'static str {
         .expect("the catalogue is not empty")
 }
 
+/// The beginning of a name, in lower case.
+fn compared(name: &str) -> String {
+    let beginning: String = name.chars().take(COMPARED_CHARS).collect();
+    beginning.to_lowercase()
+}
+
+/// [`nearest_name`] where it is near enough to be what was meant: a part of it, or at most about a third
+/// of the letters wrong.
+pub fn near_name(name: &str) -> Option<&'static str> {
+    let nearest = nearest_name(name);
+    let (wanted, known) = (compared(name), nearest.to_lowercase());
+    let length = wanted.chars().count();
+    let part = length >= PART_CHARS && known.contains(&wanted);
+    let wrong = distance(&wanted, &known);
+    (part || wrong <= (length.min(known.len()) / 3).max(1)).then_some(nearest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_near_names_are_near() {
+        assert_eq!(near_name("nr_cpu"), Some("nr_cpus"));
+        assert_eq!(near_name("NR_CPUS"), Some("nr_cpus"));
+        assert_eq!(near_name("first_fqs"), Some("jiffies_till_first_fqs"));
+        assert_eq!(near_name("zh"), Some("hz"));
+        assert_eq!(near_name("foo"), None);
+        assert_eq!(near_name(""), None);
+        assert_eq!(near_name(&"9".repeat(5000)), None);
+    }
 
     #[test]
     fn distances_by_hand() {

@@ -206,7 +206,7 @@ pub(super) fn tunables<'py>(
         dict.set_item("effect", spec.effect)?;
         dict.set_item("tier", spec.tier)?;
         // Everything in the catalogue is read by a mechanism; what is not modelled is not listed.
-        dict.set_item("status", "modelled")?;
+        dict.set_item("status", "live")?;
         dict.set_item("why", spec.why)?;
         dict.set_item("probe", py.None())?;
         list.append(dict)?;

@@ -1,5 +1,6 @@
 //! The crate's [`Error`] as the Python classes of `treercu.errors`.
 
+use super::values::cut;
 use crate::error::Error;
 use pyo3::prelude::*;
 
@@ -16,6 +17,21 @@ pub(super) use python::{ConfigError, ConfigWarning, EngineError, Interrupted, Me
 
 /// The Python exception for an engine error; its fields become attributes.
 pub(super) fn raise(py: Python<'_>, error: Error) -> PyErr {
+    let error = match error {
+        // Numbers and names may have any length.
+        Error::Config {
+            parameter,
+            value,
+            reason,
+            allowed,
+        } => Error::Config {
+            parameter: cut(parameter),
+            value: cut(value),
+            reason,
+            allowed,
+        },
+        other => other,
+    };
     let message = error.to_string();
     let build = || -> PyResult<PyErr> {
         Ok(match error {

@@ -11,6 +11,7 @@ mod errors;
 mod machine;
 mod run;
 mod simulate;
+mod trace;
 mod values;
 mod workload;
 
@@ -38,6 +39,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<machine::PyMachine>()?;
     workload::add_classes(m)?;
     m.add_class::<run::PyRun>()?;
+    m.add_class::<trace::PyTrace>()?;
     m.add_class::<enter::CancelToken>()?;
     m.add("RESOLUTIONS", run::resolution_names(m.py())?)?;
     m.add_function(wrap_pyfunction!(build_info, m)?)?;

@@ -3,15 +3,18 @@
 use super::config::PyConfig;
 use super::errors::{OrRaise, raise};
 use super::machine::PyMachine;
+use super::simulate::keep as read_keep;
+use super::trace::PyTrace;
 use super::values::{json_object, real, refuse, unsigned};
 use super::workload;
 use crate::error::Error;
-use crate::stats::{Counters, GracePeriods, Keep, Resolution, Run, Samples};
+use crate::stats::{Counters, GracePeriods, HISTOGRAM_DIGITS, Keep, Resolution, Run, Samples};
+use hdrhistogram::Histogram;
 use numpy::ndarray::ArrayView1;
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use std::sync::{Arc, OnceLock};
 
 /// What keeps a column's memory alive: the base object of every view.
@@ -24,6 +27,8 @@ struct Owner {
 ///
 /// `samples` and `grace_periods` are mappings of read-only numpy columns; the most used columns are
 /// attributes too. All times are nanoseconds of virtual time unless the name says otherwise.
+/// With `keep="histogram"` or `keep=N` the columns of samples hold what was kept; `calls`, `summary()`,
+/// `quantile()`, `histogram()` and `distribution()` answer for all calls. Pickling drops the trace.
 #[pyclass(name = "Run", module = "treercu", frozen)]
 pub(super) struct PyRun {
     data: Arc<Run>,
@@ -48,6 +53,22 @@ pub(super) fn resolution_names(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
 fn host_facts() -> String {
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{} {}, {cpus} CPUs", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// Latencies that occurred, ascending, each with how often it did.
+fn pairs(run: &Run) -> Vec<(i64, i64)> {
+    if let Some(histogram) = &run.histogram {
+        return histogram
+            .iter_recorded()
+            .map(|v| (v.value_iterated_to() as i64, v.count_at_value() as i64))
+            .collect();
+    }
+    let mut sorted = run.samples.latency_ns.clone();
+    sorted.sort_unstable();
+    sorted
+        .chunk_by(|a, b| a == b)
+        .map(|same| (same[0], same.len() as i64))
+        .collect()
 }
 
 /// A read-only numpy view of `column`, which is memory of the run that `owner` keeps.
@@ -119,7 +140,7 @@ impl PyRun {
 
 #[pymethods]
 impl PyRun {
-    /// One row per completed call: task, cpu, start_ns, end_ns, latency_ns, gp_seq.
+    /// One row per call that was kept: task, cpu, start_ns, end_ns, latency_ns, gp_seq.
     #[getter]
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let made = self.samples.get_or_try_init(py, || {
@@ -196,6 +217,35 @@ impl PyRun {
     #[getter]
     fn gp_seq<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.sample_column(py, "gp_seq")
+    }
+
+    /// Completed calls, kept or not.
+    #[getter]
+    fn calls(&self) -> u64 {
+        self.data.calls()
+    }
+
+    /// What was kept of the calls: `"samples"`, `"histogram"`, or how many at most.
+    #[getter]
+    fn keep<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match self.data.keep {
+            Keep::Samples => PyString::new(py, "samples").into_any(),
+            Keep::Histogram => PyString::new(py, "histogram").into_any(),
+            Keep::Sample(n) => n.into_pyobject(py)?.into_any(),
+        })
+    }
+
+    /// The trace events, or `None` where none were asked for.
+    #[getter]
+    fn trace(&self) -> Option<PyTrace> {
+        PyTrace::of(&self.data)
+    }
+
+    /// The distribution of the latencies of all calls: the values that occurred, ns ascending, and how
+    /// often each did. Exact with `keep="samples"`, else values are rounded up by at most 0.1 %.
+    fn distribution<'py>(&self, py: Python<'py>) -> (Int64Array<'py>, Int64Array<'py>) {
+        let (values, counts) = py.detach(|| pairs(&self.data)).into_iter().unzip();
+        (PyArray1::from_vec(py, values), PyArray1::from_vec(py, counts))
     }
 
     /// Whole-run counters.
@@ -352,6 +402,10 @@ impl PyRun {
             state.set_item(key, plain)?;
         }
         state.set_item("counters", this.counters(py)?)?;
+        state.set_item("keep", this.keep(py)?)?;
+        let distribution = this.data.histogram.is_some().then(|| this.distribution(py));
+        state.set_item("distribution", distribution)?;
+        state.set_item("mean_ns", this.data.mean_ns)?;
         state.set_item("events", this.data.events)?;
         state.set_item("virtual_ns", this.data.virtual_ns)?;
         state.set_item("wall_ns", this.data.wall_ns)?;
@@ -375,6 +429,10 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
     fn column<T: Element + Clone>(table: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
         let array = table.get_item(name)?;
         Ok(array.cast::<PyArray1<T>>()?.to_vec()?)
+    }
+    fn column_at(table: &Bound<'_, PyAny>, at: usize) -> PyResult<Vec<i64>> {
+        let array = table.get_item(at)?;
+        Ok(array.cast::<PyArray1<i64>>()?.to_vec()?)
     }
     let s = item("samples")?;
     let samples = Samples {
@@ -406,6 +464,22 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
     let config: Py<PyConfig> = item("config")?.cast_into::<PyConfig>()?.unbind();
     let machine: Py<PyMachine> = item("machine")?.cast_into::<PyMachine>()?.unbind();
     let workload = item("workload")?;
+    let distribution = item("distribution")?;
+    let histogram = match distribution.is_none() {
+        true => None,
+        false => {
+            let broken = |why: String| raise(py, Error::Engine(format!("a broken distribution: {why}")));
+            let mut histogram = Histogram::new(HISTOGRAM_DIGITS).map_err(|err| broken(err.to_string()))?;
+            let values: Vec<i64> = column_at(&distribution, 0)?;
+            let counts: Vec<i64> = column_at(&distribution, 1)?;
+            for (value, count) in values.into_iter().zip(counts) {
+                histogram
+                    .record_n(value as u64, count as u64)
+                    .map_err(|err| broken(err.to_string()))?;
+            }
+            Some(histogram)
+        }
+    };
     let run = Run {
         samples,
         grace_periods,
@@ -418,10 +492,10 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
         config: config.get().inner.clone(),
         machine: machine.get().inner.clone(),
         workload: workload::parse(&workload)?,
-        // Python always asks for every call and for no trace.
-        keep: Keep::Samples,
-        histogram: None,
-        mean_ns: None,
+        keep: read_keep(&item("keep")?)?,
+        histogram,
+        mean_ns: item("mean_ns")?.extract()?,
+        // Not pickled.
         trace: None,
         interrupted: item("interrupted")?.extract()?,
     };

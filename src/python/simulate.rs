@@ -4,9 +4,11 @@ use super::config::PyConfig;
 use super::enter::{CancelToken, enter};
 use super::machine::PyMachine;
 use super::run::{PyRun, build_all};
-use super::values::{refuse, unsigned};
+use super::values::{Given as Looks, given, refuse, unsigned, whole};
 use super::workload;
 use crate::sim::{self, MEMORY_LIMIT_MB, Machine, RunOptions};
+use crate::stats::{Keep, MAX_SAMPLE};
+use crate::trace::{DEFAULT_TRACE_LIMIT, MAX_TRACE_LIMIT};
 use crate::workload::Workload;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -57,6 +59,28 @@ struct Given<'a, 'py> {
     progress: Option<&'a Bound<'py, PyAny>>,
     cancel: Option<&'a Bound<'py, PyAny>>,
     memory_limit_mb: Option<&'a Bound<'py, PyAny>>,
+    keep: Option<&'a Bound<'py, PyAny>>,
+    trace: Option<&'a Bound<'py, PyAny>>,
+}
+
+/// `"samples"`, `"histogram"`, or how many calls.
+pub(super) fn keep(object: &Bound<'_, PyAny>) -> PyResult<Keep> {
+    let allowed = format!("samples, histogram, or a number of calls from 1 to {MAX_SAMPLE}");
+    match given(object) {
+        Looks::Text(text) if text == "samples" => Ok(Keep::Samples),
+        Looks::Text(text) if text == "histogram" => Ok(Keep::Histogram),
+        Looks::Int(n) if (1..=i128::from(MAX_SAMPLE)).contains(&n) => Ok(Keep::Sample(n as u64)),
+        Looks::Int(_) | Looks::Huge => Err(refuse("keep", object, "out of range", &allowed)),
+        _ => Err(refuse("keep", object, "not one of the choices", &allowed)),
+    }
+}
+
+/// How many events are kept: a number, or `True` for the default limit and `False` for none.
+fn trace_limit(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    if let Looks::Bool(on) = given(object) {
+        return Ok(if on { DEFAULT_TRACE_LIMIT } else { 0 });
+    }
+    Ok(whole("trace", object, 0, MAX_TRACE_LIMIT as i128)? as usize)
 }
 
 fn parse(py: Python<'_>, given: Given<'_, '_>) -> PyResult<Job> {
@@ -112,7 +136,8 @@ fn parse(py: Python<'_>, given: Given<'_, '_>) -> PyResult<Job> {
         seed,
         options: RunOptions {
             memory_limit_mb,
-            ..RunOptions::default()
+            keep: given.keep.map_or(Ok(Keep::default()), keep)?,
+            trace_limit: given.trace.map_or(Ok(0), trace_limit)?,
         },
         reporter: (!reporter.is_none()).then(|| reporter.unbind()),
         token,
@@ -125,10 +150,14 @@ fn parse(py: Python<'_>, given: Given<'_, '_>) -> PyResult<Job> {
 /// for a bar on stderr, a callable `(done, total)`, `False` for none; by default a bar appears after a
 /// second when stderr is a terminal. cancel: a `CancelToken`. Ctrl-C raises `Interrupted` with the
 /// partial run.
+///
+/// keep: `"samples"` for every call; `"histogram"` for the distribution of the latencies only (buckets
+/// of at most 0.1 %); N for the distribution and a random sample of N calls. trace: keep up to this
+/// many trace events in `run.trace`; `True` for a million. Neither changes what happens in the run.
 #[pyfunction]
 #[pyo3(
-    signature = (config, workload, *, seed=None, machine=None, progress=None, cancel=None, memory_limit_mb=None),
-    text_signature = "(config, workload, *, seed=1, machine=None, progress=None, cancel=None, memory_limit_mb=4096)"
+    signature = (config, workload, *, seed=None, machine=None, progress=None, cancel=None, memory_limit_mb=None, keep=None, trace=None),
+    text_signature = "(config, workload, *, seed=1, machine=None, progress=None, cancel=None, memory_limit_mb=4096, keep='samples', trace=0)"
 )]
 #[allow(clippy::too_many_arguments)]
 pub(super) fn simulate<'py>(
@@ -140,6 +169,8 @@ pub(super) fn simulate<'py>(
     progress: Option<&Bound<'py, PyAny>>,
     cancel: Option<&Bound<'py, PyAny>>,
     memory_limit_mb: Option<&Bound<'py, PyAny>>,
+    keep: Option<&Bound<'py, PyAny>>,
+    trace: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Py<PyRun>> {
     let job = parse(
         py,
@@ -151,6 +182,8 @@ pub(super) fn simulate<'py>(
             progress,
             cancel,
             memory_limit_mb,
+            keep,
+            trace,
         },
     )?;
     let (config, machine, workload) = &job.plain;
@@ -174,11 +207,11 @@ pub(super) fn simulate<'py>(
 /// Runs several simulations side by side; replica *i* has seed `seed + i` (modulo 2**64).
 ///
 /// threads: 0 for one per core. The result does not depend on it. A cancelled call returns what
-/// finished and the partial runs, in order.
+/// finished and the partial runs, in order. keep and trace are as for `simulate`, for each replica.
 #[pyfunction]
 #[pyo3(
-    signature = (config, workload, *, replicas, threads=None, seed=None, machine=None, progress=None, cancel=None, memory_limit_mb=None),
-    text_signature = "(config, workload, *, replicas, threads=0, seed=1, machine=None, progress=None, cancel=None, memory_limit_mb=4096)"
+    signature = (config, workload, *, replicas, threads=None, seed=None, machine=None, progress=None, cancel=None, memory_limit_mb=None, keep=None, trace=None),
+    text_signature = "(config, workload, *, replicas, threads=0, seed=1, machine=None, progress=None, cancel=None, memory_limit_mb=4096, keep='samples', trace=0)"
 )]
 #[allow(clippy::too_many_arguments)]
 pub(super) fn simulate_many<'py>(
@@ -192,6 +225,8 @@ pub(super) fn simulate_many<'py>(
     progress: Option<&Bound<'py, PyAny>>,
     cancel: Option<&Bound<'py, PyAny>>,
     memory_limit_mb: Option<&Bound<'py, PyAny>>,
+    keep: Option<&Bound<'py, PyAny>>,
+    trace: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let replicas = unsigned("replicas", replicas, 1, MAX_REPLICAS)?;
     let threads = match threads {
@@ -208,6 +243,8 @@ pub(super) fn simulate_many<'py>(
             progress,
             cancel,
             memory_limit_mb,
+            keep,
+            trace,
         },
     )?;
     let (config, machine, workload) = &job.plain;

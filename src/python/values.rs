@@ -27,9 +27,14 @@ pub(super) fn show(object: &Bound<'_, PyAny>) -> String {
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
+    cut(text)
+}
+
+/// `text` itself, or the beginning of a long one.
+pub(super) fn cut(text: String) -> String {
     if text.chars().count() > MAX_SHOWN {
-        let cut: String = text.chars().take(MAX_SHOWN - 3).collect();
-        format!("{cut}...")
+        let begin: String = text.chars().take(MAX_SHOWN - 3).collect();
+        format!("{begin}...")
     } else {
         text
     }
@@ -150,6 +155,14 @@ pub(super) fn duration(
     )
 }
 
+/// Why a duration that is not zero is refused where it would become zero.
+pub(super) const TOO_SHORT: &str = "rounds to 0 ns";
+
+/// `allowed`, and the shortest duration that is not zero.
+pub(super) fn with_shortest(allowed: &str, unit_ns: u64) -> String {
+    format!("{allowed}; 0, or at least {} (1 ns)", 1.0 / unit_ns as f64)
+}
+
 /// [`duration`] where something else is allowed too: refusals repeat `allowed`.
 pub(super) fn duration_or(
     name: &str,
@@ -171,6 +184,14 @@ pub(super) fn duration_or(
             let ns = (value * unit_ns as f64).round_ties_even();
             if value < 0.0 || ns > max_ns as f64 {
                 return Err(out_of_range());
+            }
+            if value > 0.0 && ns == 0.0 {
+                return Err(refuse(
+                    name,
+                    object,
+                    TOO_SHORT,
+                    &with_shortest(allowed, unit_ns),
+                ));
             }
             ns as u64
         }

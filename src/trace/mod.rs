@@ -219,6 +219,19 @@ impl Trace {
         }
     }
 
+    /// The records, oldest time first. Effects of one step carry the step's own progress, so the order
+    /// of emission is kept only within one instant.
+    pub fn in_order(&self) -> Vec<&Record> {
+        let mut order: Vec<&Record> = self.records.iter().collect();
+        order.sort_by_key(|record| record.at_ns);
+        order
+    }
+
+    /// An event as its line ends in ftrace's output: `rcu_grace_period: rcu_preempt 5 start`.
+    pub fn event_text(&self, event: &Event) -> String {
+        text::event_text(self.flavour, event)
+    }
+
     /// The trace as ftrace prints it: one line an event, oldest time first.
     pub fn to_ftrace(&self) -> String {
         text::ftrace(self)

@@ -3,19 +3,24 @@
 use super::{Context, Event, Record, Trace};
 use std::fmt::{self, Write};
 
-/// The trace as text, one line a record. Effects of one step carry the step's own progress, so records
-/// are ordered by time here (stable: emission order within one instant).
+/// The trace as text, one line a record, in the order of time.
 pub(super) fn ftrace(trace: &Trace) -> String {
-    let mut order: Vec<&Record> = trace.records.iter().collect();
-    order.sort_by_key(|record| record.at_ns);
     let mut out = String::from("# tracer: nop\n#\n");
-    for record in order {
+    for record in trace.in_order() {
         // Writing to a String cannot fail.
         let _ = line(&mut out, trace.flavour, record);
     }
     if trace.dropped > 0 {
         let _ = writeln!(out, "# {} later events dropped", trace.dropped);
     }
+    out
+}
+
+/// The part of a line that says what happened.
+pub(super) fn event_text(flavour: &str, what: &Event) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = event(&mut out, flavour, what);
     out
 }
 

@@ -7,6 +7,7 @@ use super::barrier::BarrierState;
 use super::blocked::{BlockedList, ReaderId};
 use super::cblist::SegCbList;
 use super::geometry::{Geometry, NodeShape};
+use super::gp::GpState;
 use super::poll::PolledState;
 use super::seq;
 use super::snapshot::{CpuSnapshot, NodeSnapshot, Snapshot};
@@ -246,6 +247,11 @@ impl<C> Rcu<C> {
     /// A grace period is in progress, as `rs.gp_seq` says.
     pub fn gp_in_progress(&self) -> bool {
         seq::state(self.gp_seq()) != 0
+    }
+
+    /// The kthread is cleaning up after the grace period in progress: nobody is waited for any more.
+    pub fn gp_is_ending(&self) -> bool {
+        self.gp_state.load(Ordering::Relaxed) == GpState::Cleanup as u32
     }
 
     /// The grace-period number as this CPU knows it.

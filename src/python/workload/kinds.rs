@@ -1,7 +1,9 @@
 //! What a workload's field can be, as Python gives it and as Python sees it again. Each kind refuses
 //! what it does not take with a `ConfigError` that names the field, the value and what is allowed.
 
-use super::super::values::{Given, duration, duration_or, flag, given, in_units, refuse, whole, word};
+use super::super::values::{
+    Given, TOO_SHORT, duration, duration_or, flag, given, in_units, refuse, whole, with_shortest, word,
+};
 use crate::workload::{Cpus, Length, MAX_DURATION_NS, Placement};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PyString};
@@ -37,6 +39,17 @@ impl Kind<u32> for Count {
     }
 
     fn show<'py>(&self, py: Python<'py>, value: &u32) -> PyResult<Bound<'py, PyAny>> {
+        Ok(value.into_pyobject(py)?.into_any())
+    }
+}
+
+impl Kind<u16> for Count {
+    fn read(&self, name: &str, object: &Bound<'_, PyAny>) -> PyResult<u16> {
+        let high = self.1.min(u16::MAX.into());
+        Ok(whole(name, object, self.0.into(), high.into())? as u16)
+    }
+
+    fn show<'py>(&self, py: Python<'py>, value: &u16) -> PyResult<Bound<'py, PyAny>> {
         Ok(value.into_pyobject(py)?.into_any())
     }
 }
@@ -95,6 +108,9 @@ impl LengthUs {
             if ns > max_ns as f64 {
                 return Err("out of range");
             }
+            if us > 0.0 && ns == 0.0 {
+                return Err(TOO_SHORT);
+            }
             Ok(ns as u64)
         };
         let words: Vec<&str> = text.split(':').collect();
@@ -116,9 +132,13 @@ impl LengthUs {
 impl Kind<Length> for LengthUs {
     fn read(&self, name: &str, object: &Bound<'_, PyAny>) -> PyResult<Length> {
         match given(object) {
-            Given::Text(text) => {
-                Self::parse(&text).map_err(|reason| refuse(name, object, reason, &Self::allowed()))
-            }
+            Given::Text(text) => Self::parse(&text).map_err(|reason| {
+                let mut allowed = Self::allowed();
+                if reason == TOO_SHORT {
+                    allowed = with_shortest(&allowed, US.unit_ns);
+                }
+                refuse(name, object, reason, &allowed)
+            }),
             _ => duration_or(name, object, US.unit_ns, MAX_DURATION_NS, &Self::allowed()).map(Length::Fixed),
         }
     }

@@ -218,10 +218,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
     /// A poller looks once a jiffy.
     fn poll(&mut self, id: TaskId, cpu: u32, done: bool) -> Next {
         if done {
-            // The last grace period that ended by now, numbered as while it ran.
-            let ended = self.rcu.gp_seq() & !seq::SEQ_MASK;
-            // Its index is at least 1: a poll needs a grace period that began after boot.
-            self.caller(id).released_by = NonZeroU32::new(gp_index(ended.wrapping_sub(seq::SEQ_GP - 1)));
+            // The last grace period that is over, numbered as while it ran; a cookie is done while the
+            // kthread still cleans up. There is one, since a poll needs one that began after boot.
+            let now = self.rcu.gp_seq();
+            let over = if seq::state(now) != 0 && self.rcu.gp_is_ending() {
+                now
+            } else {
+                (now & !seq::SEQ_MASK).wrapping_sub(seq::SEQ_GP - 1)
+            };
+            self.caller(id).released_by = NonZeroU32::new(gp_index(over));
             return self.sync_return(id);
         }
         let tick_ns = self.hw.tick_ns;
