@@ -283,12 +283,12 @@ impl<O: Observer> Kernel<'_, '_, O> {
             if c.resched_lazy && task.mode == RunMode::User {
                 c.need_resched = true;
             }
-            // A kernel that is not preemptible gives way in user mode, or between two bursts outside any
-            // section, which is where its reschedule points are.
+            // A kernel that is not preemptible gives way in user mode or between two bursts, which is where
+            // its reschedule points are; its read-side sections run as `Section`.
             let gives_way = match task.mode {
                 RunMode::User => true,
                 RunMode::Section => false,
-                RunMode::Kernel => preemptible || (task.burst == 0 && !task.in_reader()),
+                RunMode::Kernel => preemptible || task.burst == 0,
             };
             if c.need_resched && gives_way {
                 return self.switch(cpu);

@@ -52,6 +52,8 @@ pub(super) struct Hw<'r> {
     pub calendar: Calendar<Event>,
     pub cpus: Vec<Cpu<'r>>,
     pub tasks: Vec<Task>,
+    /// Read-side state of the tasks that have sections (none on kernels without preemption).
+    pub readers: Vec<Option<Box<Reader>>>,
     /// State of the `synchronize_rcu()` callers among them.
     pub callers: Vec<SyncCaller>,
     pub idle_mask: IdleMask,
@@ -75,6 +77,14 @@ pub(super) struct Hw<'r> {
 }
 
 impl Hw<'_> {
+    /// Where the read-side state of a task is, if it has sections.
+    fn reader_of(&self, task: TaskId) -> Option<usize> {
+        match &self.tasks[task as usize].program {
+            Program::Reader(task) => Some(task.reader as usize),
+            _ => None,
+        }
+    }
+
     pub(super) fn after_now(&self, delay: u64) -> u64 {
         self.now + self.spent + delay
     }
@@ -303,6 +313,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             calendar: Calendar::new(),
             cpus,
             tasks: Vec::new(),
+            readers: Vec::new(),
             callers: Vec::new(),
             idle_mask: IdleMask::all_idle(online, machine.cpus_per_llc),
             hierarchy: Hierarchy::new(tun.nr_cpus),
@@ -368,7 +379,6 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             burst: 0,
             mode: RunMode::Kernel,
             wake_pending: false,
-            reader: None,
         });
         self.hw.tasks.len() as TaskId - 1
     }
@@ -412,12 +422,13 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
 
     /// Takes the read-side state of a task out, for the time of a call into the engine.
     pub(super) fn take_reader(&mut self, task: Option<TaskId>) -> Option<Box<Reader>> {
-        self.hw.tasks[task? as usize].reader.take()
+        let index = self.hw.reader_of(task?)?;
+        self.hw.readers[index].take()
     }
 
     pub(super) fn put_reader(&mut self, task: Option<TaskId>, reader: Option<Box<Reader>>) {
-        if let Some(task) = task {
-            self.hw.tasks[task as usize].reader = reader;
+        if let Some(index) = task.and_then(|task| self.hw.reader_of(task)) {
+            self.hw.readers[index] = reader;
         }
     }
 

@@ -334,11 +334,12 @@ fn run<O: Observer>(
         kernel.hw.trace = Some(Trace::new(rcu.is_preemptible(), options.trace_limit));
     }
     kernel.start_workload(&workload.parts, seed, &control.cancel);
+    // A workload that was cancelled while it started may have left nothing to run.
+    let mut interrupted = kernel.live == 0 && control.cancel.load(Ordering::Relaxed);
 
     let stall_ns = STALL_TIMEOUTS * u64::from(tun.rcu_cpu_stall_timeout) * 1_000_000_000;
     let mut events = 0u64;
     let mut reported = 0u64;
-    let mut interrupted = false;
     while kernel.live > 0 {
         if events.is_multiple_of(CHECK_INTERVAL) {
             if control.cancel.load(Ordering::Relaxed) {

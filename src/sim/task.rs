@@ -1,7 +1,6 @@
 //! Tasks: what each kind does next, and its state.
 
 use super::random::Stream;
-use crate::tree::Reader;
 use crate::tree::waiters::Waiter;
 use std::num::NonZeroU32;
 
@@ -105,6 +104,8 @@ pub(super) enum ReaderPhase {
 #[derive(Debug)]
 pub(super) struct ReaderTask {
     pub part: u32,
+    /// Index of its read-side state.
+    pub reader: u32,
     pub phase: ReaderPhase,
     pub sections_left: u64,
     pub random: Stream,
@@ -197,8 +198,6 @@ pub(super) struct Task {
     pub mode: RunMode,
     /// Woken while not asleep: the next block returns at once.
     pub wake_pending: bool,
-    /// Read-side state, for tasks that have sections.
-    pub reader: Option<Box<Reader>>,
 }
 
 impl Task {
@@ -206,11 +205,6 @@ impl Task {
     /// affinity then.
     pub(super) fn is_per_cpu_kthread(&self) -> bool {
         matches!(self.program, Program::Noise | Program::Ksoftirqd)
-    }
-
-    /// Inside a read-side section.
-    pub(super) fn in_reader(&self) -> bool {
-        self.reader.as_ref().is_some_and(|reader| reader.depth() > 0)
     }
 }
 
@@ -235,7 +229,7 @@ mod tests {
             size_of::<Task>(),
             size_of::<SyncCaller>()
         );
-        assert!(size_of::<Task>() <= 48, "{}", size_of::<Task>());
+        assert!(size_of::<Task>() <= 40, "{}", size_of::<Task>());
         assert!(size_of::<SyncCaller>() <= 56, "{}", size_of::<SyncCaller>());
     }
 }

@@ -19,8 +19,12 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let starts = self.starts(readers.tasks, readers.placement, 0, part, seed);
         for (index, (cpu, at)) in starts.enumerate() {
             let random = Stream::new(seed, Purpose::Readers, u64::from(part) << 32 | index as u64);
+            let id = self.hw.tasks.len() as u64;
+            let state = self.rcu.is_preemptible().then(|| Box::new(Reader::new(id)));
+            self.hw.readers.push(state);
             let task = ReaderTask {
                 part,
+                reader: self.hw.readers.len() as u32 - 1,
                 phase: ReaderPhase::Outside,
                 sections_left: readers.sections,
                 random,
@@ -30,9 +34,6 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 done: false,
             };
             let id = self.add_task(Program::Reader(Box::new(task)), cpu, SchedClass::Other, false);
-            if self.rcu.is_preemptible() {
-                self.hw.tasks[id as usize].reader = Some(Box::new(Reader::new(u64::from(id))));
-            }
             if readers.sections > 0 || readers.duration_ns > 0 {
                 self.live += 1;
             }
@@ -69,7 +70,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 task.sections_left = task.sections_left.saturating_sub(1);
                 task.section = self.open_section(cpu);
                 for _ in 0..=part.nested {
-                    self.lock_reader(id);
+                    self.lock_reader(task.reader);
                 }
                 let length = draw(part.section, &mut task.random).max(2);
                 task.rest = length / 2;
@@ -80,7 +81,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             ReaderPhase::FirstHalf => {
                 let mut cost = 0;
                 for _ in 0..part.nested {
-                    cost += self.unlock_reader(id, cpu, false);
+                    cost += self.unlock_reader(task.reader, cpu, false);
                 }
                 task.phase = ReaderPhase::SecondHalf;
                 // With preemption disabled from here on, the outermost unlock will be a deferred one.
@@ -93,7 +94,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             }
             ReaderPhase::SecondHalf => {
                 self.see(Sight::SectionEnd { id: task.section });
-                let cost = self.unlock_reader(id, cpu, task.deferred);
+                let cost = self.unlock_reader(task.reader, cpu, task.deferred);
                 if task.deferred {
                     // Still a section: preemption is disabled.
                     task.section = self.open_section(cpu);
@@ -128,22 +129,23 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
-    fn lock_reader(&mut self, id: TaskId) {
-        if let Some(reader) = &mut self.hw.tasks[id as usize].reader {
+    fn lock_reader(&mut self, index: u32) {
+        if let Some(reader) = &mut self.hw.readers[index as usize] {
             reader.lock();
         }
     }
 
     /// Leaves one level; gives the cost.
-    fn unlock_reader(&mut self, id: TaskId, cpu: u32, disabled: bool) -> u64 {
+    fn unlock_reader(&mut self, index: u32, cpu: u32, disabled: bool) -> u64 {
         self.begin_step(cpu);
         let ctx = self.ctx(cpu, false);
         let rcu = self.rcu;
-        let mut reader = self.take_reader(Some(id));
+        // Out of its place for the call, since the engine gets the rest of the machine as its world.
+        let mut reader = self.hw.readers[index as usize].take();
         if let Some(reader) = reader.as_deref_mut() {
             rcu.read_unlock(ctx, reader, disabled, &mut self.hw);
         }
-        self.put_reader(Some(id), reader);
+        self.hw.readers[index as usize] = reader;
         self.end_step()
     }
 }
