@@ -2,9 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use treercu::config::{
-    Config, Kind, Spec, Type, Value, Verdict, Word, catalogue, knob, known, lookup,
-};
+use treercu::config::{Config, Kind, Spec, Type, Value, Verdict, Word, catalogue, knob, known, lookup};
 use treercu::error::Error;
 
 /// Parameter, value, reason, allowed of an `Error::Config`.

@@ -152,3 +152,36 @@ print(len(rcu.simulate(rcu.Config(), rcu.SyncFlood(tasks=4, calls=100_000)).late
 def test_a_handler_that_raises_nothing_changes_nothing() -> None:
     done = interrupt(python(NO_MATTER), signal.SIGUSR1)
     assert (done.returncode, done.stdout, done.stderr) == (0, "seen\n400000\n", "")
+
+
+@pytest.mark.parametrize("json_wanted", [False, True])
+def test_an_interrupt_during_import_is_one_line(tmp_path: Path, json_wanted: bool) -> None:
+    # An import that takes for ever, and says when it began.
+    (tmp_path / "numpy.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(100)\n")
+    words = [*COMMAND, "simulate", *(["--json"] if json_wanted else [])]
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_env(PYTHONPATH=str(tmp_path)),
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert err == "treercu: interrupted\n"
+    assert out == ('{"interrupted": true}\n' if json_wanted else "")
+
+
+def test_only_the_command_takes_the_interrupt() -> None:
+    code = "import signal, treercu; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    done = subprocess.run(
+        python(code), capture_output=True, text=True, timeout=60, check=False, env=clean_env()
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n")

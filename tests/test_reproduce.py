@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import statistics
 import sys
 import time
@@ -158,3 +159,24 @@ def test_an_interrupted_experiment_shows_what_it_has(
 def test_an_unknown_experiment_is_refused() -> None:
     with pytest.raises(rcu.ConfigError, match="early-qs"):
         rcu.reproduce("early-gp")
+
+
+def test_the_assumptions_say_where_the_gap_and_the_seeds_come_from() -> None:
+    token = rcu.CancelToken()
+    token.cancel()
+    experiment = rcu.reproduce("early-qs", seed=2**64 - 1, cancel=token, progress=False)
+    told = {assumption.name: assumption for assumption in experiment.assumptions}
+    gap = told["caller_gap_ns"]
+    assert gap.value == "5000"
+    assert "published minima (9.93 to 9.99 ms" in gap.why
+    assert "5 us of 10 ms" in gap.why
+    first, last = re.match(r"(\d+) to (\d+)", told["seeds"].value).groups()  # type: ignore[union-attr]
+    assert int(first) == 2**64 - 1
+    assert int(last) < 1000
+
+
+def test_a_range_of_seeds_goes_round(treercu: Command) -> None:
+    done = treercu("reproduce", "early-qs", "--seed", "18446744073709551615", "--quiet", "--json")
+    assert done.returncode in (0, 1), done.stderr
+    seeds = next(row for row in json.loads(done.stdout)["assumptions"] if row["name"] == "seeds")
+    assert re.match(r"18446744073709551615 to [0-9]{1,3} ", seeds["value"] + " ")

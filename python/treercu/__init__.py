@@ -12,7 +12,10 @@ scheduler around it, and a `Run` comes back as numpy columns.
 
 from __future__ import annotations
 
-from . import _startup  # first: importing takes a moment, and the command can be interrupted
+# First: importing takes a moment, and the command can be interrupted meanwhile.
+from . import _startup as _startup
+
+# isort: split
 from . import errors
 from ._core import (
     RESOLUTIONS,

@@ -121,9 +121,7 @@ def _whole(name: str, text: str, low: int, high: int) -> int:
     value = _number(text)
     if not isinstance(value, int) or not low <= value <= high:
         reason = "out of range" if isinstance(value, int) else "not a whole number"
-        raise _BadInput(
-            f"{name}={_cut(text)}: {reason}; allowed: a whole number from {low} to {high}"
-        )
+        raise _BadInput(f"{name}={_cut(text)}: {reason}; allowed: a whole number from {low} to {high}")
     return value
 
 

@@ -22,7 +22,10 @@ impl PyTrace {
     }
 
     fn trace(&self) -> &Trace {
-        self.run.trace.as_ref().expect("made from a run with a trace only")
+        self.run
+            .trace
+            .as_ref()
+            .expect("made from a run with a trace only")
     }
 }
 

@@ -186,12 +186,7 @@ pub(super) fn duration_or(
                 return Err(out_of_range());
             }
             if value > 0.0 && ns == 0.0 {
-                return Err(refuse(
-                    name,
-                    object,
-                    TOO_SHORT,
-                    &with_shortest(allowed, unit_ns),
-                ));
+                return Err(refuse(name, object, TOO_SHORT, &with_shortest(allowed, unit_ns)));
             }
             ns as u64
         }

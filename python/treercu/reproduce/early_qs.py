@@ -193,8 +193,8 @@ def _assumptions(config: Config, machine: Machine, seed: int, replicas: int) -> 
         Assumption(
             "caller_gap_ns",
             str(machine.caller_gap_ns),
-            "the measuring program's own time between two calls: taken from the published minima (9.93 to "
-            f"9.99 ms, just below ten ticks) and worth {machine.caller_gap_ns / 1000:g} us of 10 ms",
+            "the caller's own time between calls, taken from the published minima (9.93 to 9.99 ms); worth "
+            f"{machine.caller_gap_ns / 1000:g} us of 10 ms",
         ),
         Assumption(
             "all other costs",

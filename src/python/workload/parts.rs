@@ -104,7 +104,7 @@ part! {
         /// Sleep between two bursts, a length; below 1 the task goes on without sleeping.
         interval_us: LengthUs, "100" => interval;
         /// How often each callback posts itself again when it is invoked.
-        repost: Count(0, u32::MAX as u64), "0" => repost;
+        repost: Count(0, u16::MAX as u64), "0" => repost;
         /// `call_rcu_hurry()` instead of `call_rcu()`. They differ only with lazy callbacks.
         hurry: Flag, "False" => hurry;
         /// Where the tasks start: "spread", "random" or a CPU number.
