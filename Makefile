@@ -3,13 +3,14 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help venv test lint notebooks long clean
+.PHONY: help venv test lint notebooks bench long clean
 
 help:
 	@echo "make test       Python and Rust tests"
 	@echo "make lint       rustfmt, clippy with and without Python, ruff, mypy"
 	@echo "make notebooks  run every notebook in full"
-	@echo "make long       the long forms of the tests, and the notebooks in full"
+	@echo "make bench      what the simulator itself costs: floods, and the calendar alone"
+	@echo "make long       20,000 random machines, 20,000 latch floods, notebooks and benches in full"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -32,8 +33,15 @@ lint: venv
 notebooks: venv
 	TREERCU_FAST= $(BIN)/python -m pytest -m notebook
 
+bench:
+	cargo bench --bench flood
+	cargo bench --bench calendar
+
 long: notebooks
 	cargo test --release -- --include-ignored
+	TREERCU_NUM=20000 cargo test --release --test random_machines -- --nocapture
+	TREERCU_LATCH_RUNS=20000 cargo test --release --test mechanisms -- --nocapture latch
+	$(MAKE) bench
 
 clean:
 	rm -rf $(VENV) target dist

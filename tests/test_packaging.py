@@ -62,6 +62,22 @@ def test_the_readme_example_prints_what_the_readme_says() -> None:
     assert out.getvalue() == expected
 
 
+def test_the_readme_shows_a_trace() -> None:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(_readme_blocks("python")[1], "README.md", "exec"), {"__name__": "readme"})
+    assert _readme_blocks("text")[1] in out.getvalue()
+
+
+def test_the_commands_of_the_readme_are_commands() -> None:
+    from treercu import cli
+
+    for line in "\n".join(_readme_blocks("sh")).splitlines():
+        if line.startswith("treercu "):
+            args = cli._parser().parse_args(line.split()[1:])
+            cli._build_workload(getattr(args, "workloads", None))
+
+
 def test_the_readme_names_the_two_commands() -> None:
     commands = "\n".join(_readme_blocks("sh"))
     assert (
