@@ -1,7 +1,8 @@
 //! The one place that names atomics, fences and locks. A model-checker build swaps them here.
 
-pub use std::sync::Arc;
 pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+/// Reference counting without weak references: one word of overhead.
+pub use triomphe::Arc as ThinArc;
 
 use std::ops::{Deref, DerefMut};
 

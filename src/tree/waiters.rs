@@ -4,45 +4,46 @@
 //! completes it. A caller that gives up drops its count; the completion frees the node later.
 //! Pushing is lock-free and newest-first; only the grace-period kthread takes the stack, whole.
 
-use crate::sync::{Arc, AtomicBool, AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, ThinArc as Arc};
 use std::ptr;
 
 struct Node {
     next: AtomicPtr<Node>,
-    /// On a stack or chain right now: a waiter waits for one thing at a time.
-    queued: AtomicBool,
-    token: u64,
+    /// Bit 0: on a stack or chain right now, since a waiter waits for one thing at a time. Above it the
+    /// token. One word, and a reference count without weak references: a flood has one of these a task.
+    word: AtomicU64,
 }
+
+const QUEUED: u64 = 1;
 
 /// A handle on somebody who waits for a grace period.
 #[derive(Clone)]
 pub struct Waiter(Arc<Node>);
 
 impl Waiter {
-    /// A waiter that its world knows under `token`.
+    /// A waiter that its world knows under `token`, below 2^63.
     pub fn new(token: u64) -> Self {
         Waiter(Arc::new(Node {
             next: AtomicPtr::new(ptr::null_mut()),
-            queued: AtomicBool::new(false),
-            token,
+            word: AtomicU64::new(token << 1),
         }))
     }
 
     /// The number that a trace prints for it (`rhp`).
     pub fn rhp(&self) -> u64 {
         const BASE: u64 = 0xffff_c900_0000_0000;
-        BASE + self.0.token * 64
+        BASE + self.token() * 64
     }
 
     /// The world's name for it.
     pub fn token(&self) -> u64 {
-        self.0.token
+        self.0.word.load(Ordering::Relaxed) >> 1
     }
 }
 
 impl std::fmt::Debug for Waiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Waiter({})", self.0.token)
+        write!(f, "Waiter({})", self.token())
     }
 }
 
@@ -55,8 +56,8 @@ pub struct WaiterStack {
 impl WaiterStack {
     /// Puts a waiter on top.
     pub fn push(&self, waiter: Waiter) {
-        let was_queued = waiter.0.queued.swap(true, Ordering::Relaxed);
-        assert!(!was_queued, "a waiter was queued twice");
+        let before = waiter.0.word.fetch_or(QUEUED, Ordering::Relaxed);
+        assert!(before & QUEUED == 0, "a waiter was queued twice");
         let node = Arc::into_raw(waiter.0).cast_mut();
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -126,7 +127,7 @@ impl WaiterChain {
         // SAFETY: the chain owns this node's count (pushed by `Arc::into_raw`), taken back here once.
         let node = unsafe { Arc::from_raw(self.head.cast_const()) };
         self.head = node.next.load(Ordering::Relaxed);
-        node.queued.store(false, Ordering::Relaxed);
+        node.word.fetch_and(!QUEUED, Ordering::Relaxed);
         Some(Waiter(node))
     }
 }
