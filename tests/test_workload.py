@@ -39,7 +39,7 @@ KINDS = {
 CLASSES = [getattr(rcu, name) for name in KINDS]
 RANGES = {
     "tasks": (1, 10**6), "calls": (0, 10**9), "sections": (0, 10**9), "nested": (0, 64),
-    "deferred_percent": (0, 100), "burst": (1, 10**6), "repost": (0, 2**32 - 1), "rate_hz": (1, 10**6),
+    "deferred_percent": (0, 100), "burst": (1, 10**6), "repost": (0, 2**16 - 1), "rate_hz": (1, 10**6),
     "transitions": (0, 10**9),
 }  # fmt: skip
 
@@ -383,8 +383,10 @@ def test_hotplug_takes_cpus_away_and_back() -> None:
 def test_a_cpu_that_leaves_can_end_a_grace_period() -> None:
     load = rcu.CpuLoad(cpus=[1, 2, 3, 4, 5, 6], mode="kernel", section_us=30_000)
     hotplug = rcu.Hotplug(cpus=[1, 2, 3, 4, 5, 6], interval_us="exp:1500", duration_ms=1500)
-    run = rcu.simulate(CONFIG, [rcu.SyncFlood(duration_ms=1500), load, hotplug])
-    assert "offline" in run.grace_periods.labels("resolved_by")
+    # Rare, hence several runs.
+    runs = rcu.simulate_many(CONFIG, [rcu.SyncFlood(duration_ms=1500), load, hotplug], replicas=24)
+    ended = [label for run in runs for label in run.grace_periods.labels("resolved_by").tolist()]
+    assert 2 <= ended.count("offline") < len(ended) / 4
 
 
 def test_all_of_them_together_are_deterministic() -> None:
