@@ -17,11 +17,30 @@ use treercu::workload::{SyncFlood, Workload};
 
 /// One flood in this process; prints its figures as one line.
 fn one(cpus: i64, tasks: u64, virtual_ms: u64) {
-    let config = Config::new().with("nr_cpus", cpus).and_then(|c| c.with("hz", 250)).expect("valid");
-    let flood = SyncFlood { tasks, calls: 0, duration_ns: virtual_ms * 1_000_000, ..SyncFlood::default() };
-    let options = RunOptions { keep: Keep::Histogram, ..RunOptions::default() };
+    let config = Config::new()
+        .with("nr_cpus", cpus)
+        .and_then(|c| c.with("hz", 250))
+        .expect("valid");
+    let flood = SyncFlood {
+        tasks,
+        calls: 0,
+        duration_ns: virtual_ms * 1_000_000,
+        ..SyncFlood::default()
+    };
+    let options = RunOptions {
+        keep: Keep::Histogram,
+        ..RunOptions::default()
+    };
     let work: Workload = flood.into();
-    let run = simulate(&config, &Machine::default(), &work, 1, &options, &Control::default()).expect("runs");
+    let run = simulate(
+        &config,
+        &Machine::default(),
+        &work,
+        1,
+        &options,
+        &Control::default(),
+    )
+    .expect("runs");
     let seconds = run.virtual_ns as f64 / 1e9;
     let rate = |count: u64| count as f64 / seconds;
     println!(
@@ -41,7 +60,8 @@ fn one(cpus: i64, tasks: u64, virtual_ms: u64) {
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+        .unwrap_or(0)
 }
 
 struct Figures {
@@ -55,18 +75,33 @@ fn measure(cpus: i64, tasks: u64, virtual_ms: u64, repeats: usize) -> Figures {
     let me = std::env::current_exe().expect("own path");
     let mut all: Vec<Figures> = (0..repeats)
         .map(|_| {
-            let args = ["one".to_string(), cpus.to_string(), tasks.to_string(), virtual_ms.to_string()];
+            let args = [
+                "one".to_string(),
+                cpus.to_string(),
+                tasks.to_string(),
+                virtual_ms.to_string(),
+            ];
             let output = Command::new(&me).args(args).output().expect("starts");
             let text = String::from_utf8(output.stdout).expect("text");
             let words: Vec<&str> = text.split_whitespace().collect();
-            assert!(output.status.success() && words.len() == 8, "{text}{}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success() && words.len() == 8,
+                "{text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             Figures {
-                values: words[..7].iter().map(|word| word.parse().expect("a number")).collect(),
+                values: words[..7]
+                    .iter()
+                    .map(|word| word.parse().expect("a number"))
+                    .collect(),
                 digest: words[7].to_string(),
             }
         })
         .collect();
-    assert!(all.windows(2).all(|pair| pair[0].digest == pair[1].digest), "equal seeds, equal bytes");
+    assert!(
+        all.windows(2).all(|pair| pair[0].digest == pair[1].digest),
+        "equal seeds, equal bytes"
+    );
     all.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
     all.swap_remove(repeats / 2)
 }
@@ -94,7 +129,11 @@ fn main() {
     if let [mode, cpus, tasks, ms] = &args[..]
         && mode == "one"
     {
-        return one(cpus.parse().expect("CPUs"), tasks.parse().expect("tasks"), ms.parse().expect("ms"));
+        return one(
+            cpus.parse().expect("CPUs"),
+            tasks.parse().expect("tasks"),
+            ms.parse().expect("ms"),
+        );
     }
     println!("Reference flood (median of 5): at most 3 CPU seconds per virtual second, goal 1.5");
     head();
@@ -116,6 +155,8 @@ fn main() {
     let peak = |cpus, tasks| measure(cpus, tasks, 1000, 3).values[6] * 1024.0;
     let per_cpu = (peak(2048, 1000) - peak(64, 1000)) / (2048.0 - 64.0);
     let per_task = (peak(2048, 60_000) - peak(2048, 1000)) / 59_000.0;
-    println!("\nPeak memory, only the distribution kept: {per_cpu:.0} bytes per CPU (64 to 2048; limit 1024),");
+    println!(
+        "\nPeak memory, only the distribution kept: {per_cpu:.0} bytes per CPU (64 to 2048; limit 1024),"
+    );
     println!("{per_task:.0} bytes per task (1,000 to 60,000 on 2048 CPUs; limit 200)");
 }

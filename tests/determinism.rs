@@ -34,6 +34,15 @@ fn the_digest_of_a_fixed_run_is_the_one_written_down() {
         .digest()
     };
     let expected = include_str!("data/digest.txt").trim();
-    assert_eq!(digest(), expected, "profile: {}", if cfg!(debug_assertions) { "debug" } else { "release" });
+    assert_eq!(
+        digest(),
+        expected,
+        "profile: {}",
+        if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        }
+    );
     assert_eq!(digest(), expected, "a second run in the same process");
 }

@@ -291,7 +291,11 @@ impl Observer for LatchWatch {
 /// Callers that are preempted for milliseconds between the steps on the request list.
 fn preempted_callers(latch: &str, seed: u64) -> LatchWatch {
     // A threshold of 4 to 67 and as many callers or a few more.
-    let threshold = if seed % 8 == 0 { 64 } else { 4 + (seed % 8) as i64 };
+    let threshold = if seed.is_multiple_of(8) {
+        64
+    } else {
+        4 + (seed % 8) as i64
+    };
     let tasks = threshold as u64 + seed % 3;
     let cfg = config(&[
         ("nr_cpus", 4.into()),

@@ -2,7 +2,7 @@
 //!
 //! | environment | |
 //! |---|---|
-//! | `TREERCU_NUM` | how many machines (1000) |
+//! | `TREERCU_NUM` | how many machines (2000) |
 //! | `TREERCU_SEED` | replay this one machine only |
 //! | `TREERCU_BASE` | first seed (1) |
 //! | `TREERCU_LOG` | 1: a line for each machine |
@@ -121,7 +121,7 @@ fn random_machines_under_the_oracle() {
         println!("{coverage:#?}");
         return;
     }
-    let count = number("TREERCU_NUM").unwrap_or(1000);
+    let count = number("TREERCU_NUM").unwrap_or(2000);
     let base = number("TREERCU_BASE").unwrap_or(1);
     let results: Vec<_> = (base..base + count)
         .into_par_iter()

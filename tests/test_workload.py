@@ -386,7 +386,7 @@ def test_a_cpu_that_leaves_can_end_a_grace_period() -> None:
     # Rare, hence several runs.
     runs = rcu.simulate_many(CONFIG, [rcu.SyncFlood(duration_ms=1500), load, hotplug], replicas=24)
     ended = [label for run in runs for label in run.grace_periods.labels("resolved_by").tolist()]
-    assert 2 <= ended.count("offline") < len(ended) / 4
+    assert 1 <= ended.count("offline") < len(ended) / 4
 
 
 def test_all_of_them_together_are_deterministic() -> None:

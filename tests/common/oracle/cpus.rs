@@ -100,7 +100,7 @@ impl Oracle {
             self.object("I7.notice", at, sight, Some(cpu), text);
         }
         self.check_wrap(at, sight, cpu, (p, n), leaf);
-        if p.norm && !n.norm && !(noticed && !owed) {
+        if p.norm && !n.norm && (owed || !noticed) {
             self.check_recorded(at, sight, cpu, noticed);
         }
         if !p.norm && n.norm && !noticed {

@@ -65,7 +65,8 @@ impl Oracle {
         if n.wait_tail && !running(now.gp_seq) {
             wrong.push(("I11.wait-tail", "a wait tail outside a grace period".into()));
         }
-        if n.wait_tail && !p.wait_tail && !(running(now.gp_seq) && !running(prev.gp_seq)) {
+        let began = running(now.gp_seq) && !running(prev.gp_seq);
+        if n.wait_tail && !p.wait_tail && !began {
             wrong.push(("I11.wait-tail", "a wait tail set inside a grace period".into()));
         }
         if p.done_tail && !n.done_tail {

@@ -11,7 +11,7 @@ pub fn at_or_after(a: u64, b: u64) -> bool {
 }
 
 pub fn running(s: u64) -> bool {
-    s % 4 != 0
+    !s.is_multiple_of(4)
 }
 
 /// The number with which the grace period after (or in) `s` ends.
