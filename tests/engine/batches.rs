@@ -160,8 +160,8 @@ fn a_flood_in_a_grace_period_forces_a_scan_once_per_scan() {
     rig.call(1, 1);
     assert!(rig.forced());
     assert_eq!(rig.w.wakes, wakes + 2);
-    // A second CPU's flood finds FQS set already and wakes nobody.
-    rig.call(2, 11);
+    // A second CPU's flood (11th: notes the scan; 22nd: forces one) finds FQS set and wakes nobody.
+    rig.call(2, 22);
     assert_eq!(rig.w.wakes, wakes + 2);
 }
 
@@ -220,10 +220,11 @@ fn a_flood_does_not_force_a_scan_for_the_only_waiting_callback() {
 }
 
 /// After a batch the last look's length follows the queue down: to 0 with an empty queue, to the length
-/// itself when that is more than qhimark below. So the next flood is as many callbacks away again.
+/// itself when that is more than qhimark below. So the next flood is as many callbacks away again. With
+/// an empty queue the count of scans is noted as well, so that it may force one.
 #[test]
 fn a_drained_queue_is_flooded_anew() {
-    for (invoke, left) in [(33, 0), (30, 3)] {
+    for (invoke, left, running) in [(33, 0, false), (30, 3, false), (33, 0, true), (30, 3, true)] {
         let rcu = rcu(|tun| tun.qhimark = 10);
         let mut rig = Rig::new(&rcu);
         rig.begin();
@@ -240,10 +241,16 @@ fn a_drained_queue_is_flooded_anew() {
         }
         some.finish(irq(1), true, &mut rig.w);
         assert_eq!(rig.snap().cpus[1].cblist_len, left);
-        rig.call(1, 10);
-        assert!(!rig.requested());
-        rig.call(1, 1);
-        assert!(rig.requested(), "flooded at {left} + 11");
+        if running {
+            rig.begin();
+            rig.call(1, 11);
+            assert_eq!(rig.forced(), left == 0, "no scan since the queue was empty");
+        } else {
+            rig.call(1, 10);
+            assert!(!rig.requested());
+            rig.call(1, 1);
+            assert!(rig.requested(), "flooded at {left} + 11");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::rig::{Rig, rcu, three_levels};
 use treercu::stats::Resolution;
 use treercu::trace::Event;
-use treercu::tree::world::{Ctx, Current, TickHit, Work};
+use treercu::tree::world::{Ctx, Current, Fence, TickHit, Work};
 use treercu::tree::{GpResume, GpWait, Reader, seq};
 
 const GP_CTX: Ctx = Ctx {
@@ -229,9 +229,9 @@ fn debugging_delays_come_in_few_grace_periods_and_at_each_node() {
             rig.w.works.clear();
             let mut delays = 0;
             let mut resume = GpResume::Run;
-            while !matches!(rig.step(resume), GpWait::Request { .. }) {
-                resume = GpResume::Run;
-                match rig.last_wait() {
+            for step in 0.. {
+                assert!(step < 1000, "a grace period without an end");
+                match rig.step(std::mem::replace(&mut resume, GpResume::Run)) {
                     GpWait::Delay { jiffies } => {
                         assert_eq!(jiffies, 2);
                         let done = |work| rig.w.works.iter().filter(|&&done| done == work).count();
@@ -254,7 +254,8 @@ fn debugging_delays_come_in_few_grace_periods_and_at_each_node() {
                         rig.w.jiffies += jiffies;
                         resume = GpResume::TimedOut;
                     }
-                    _ => (),
+                    GpWait::Yield => (),
+                    GpWait::Request { .. } => break,
                 }
             }
             if delays > 0 {
@@ -267,18 +268,47 @@ fn debugging_delays_come_in_few_grace_periods_and_at_each_node() {
     }
 }
 
-/// Clean-up accelerates the callbacks of the kthread's own CPU against the root, so they are asked for
-/// without a tick; callbacks of other CPUs are not looked at.
+/// Clean-up looks at the callbacks of the kthread's own CPU, so the grace period that they need follows
+/// without a tick: those queued before its leaf's turn are numbered then, later ones against the root at
+/// the end. Callbacks of other CPUs are not looked at.
 #[test]
 fn the_end_of_a_grace_period_numbers_the_kthreads_own_callbacks() {
-    for (cpu, next_follows) in [(0, true), (1, false)] {
-        let rcu = rcu(|_| ());
+    for (cpu, late, next_follows) in [
+        (0, false, true),
+        (0, true, true),
+        (1, false, false),
+        (1, true, false),
+    ] {
+        let rcu = rcu(three_levels);
         let mut rig = Rig::new(&rcu);
         rig.begin();
+        (0..8).for_each(|cpu| rig.report(cpu));
+        if late {
+            rig.step_until(|rig| rig.snap().nodes.iter().all(|node| seq::state(node.gp_seq) == 0));
+            assert!(rcu.gp_in_progress());
+        }
         rig.call(cpu, 1);
-        rig.finish();
-        assert_eq!(rcu.gp_in_progress(), next_follows, "CPU {cpu}");
+        rig.run();
+        assert_eq!(rig.w.records.len(), 1);
+        assert_eq!(rcu.gp_in_progress(), next_follows, "CPU {cpu}, late: {late}");
     }
+}
+
+/// The barrier against all readers comes once per grace period, between the start of its number and the
+/// first node that says who owes a quiescent state.
+#[test]
+fn the_heavy_fence_lies_between_the_start_and_the_first_mask() {
+    let rcu = rcu(three_levels);
+    let mut rig = Rig::new(&rcu);
+    rig.begin();
+    let [(Fence::GpStart, at)] = rig.w.fences[..] else {
+        panic!("one fence: {:?}", rig.w.fences);
+    };
+    let (before, after) = rig.w.events.split_at(at);
+    let start = |event: &Event| matches!(event, Event::GracePeriod { what: "start", .. });
+    let mask = |event: &Event| matches!(event, Event::GracePeriodInit { .. });
+    assert!(before.iter().any(start) && !before.iter().any(mask));
+    assert!(after.iter().any(mask) && !after.iter().any(start));
 }
 
 /// A callback queued on an idle machine asks for nothing; the core that the next tick raises does.

@@ -131,6 +131,9 @@ fn only_the_outermost_unlock_takes_a_reader_off_the_list() {
     rig.begin();
     unlock(&mut rig, &mut reader, 1);
     assert_eq!(rcu.blocking_readers(), [11]);
+    reader.lock();
+    rcu.read_unlock(task(1), &mut reader, true, &mut rig.w);
+    assert!(rig.w.reschedules.is_empty(), "nothing to defer either");
     // Preempted once more: it is queued once.
     rig.switch(1, &mut reader);
     assert_eq!(rcu.blocking_readers(), [11]);

@@ -26,7 +26,8 @@ pub struct Fake<'a> {
     pub now: u64,
     pub jiffies: u64,
     pub contexts: Vec<ContextTracking>,
-    pub fences: Vec<Fence>,
+    /// Heavy fences: why, and how many events came before.
+    pub fences: Vec<(Fence, usize)>,
     pub wakes: usize,
     pub cores: Vec<u32>,
     pub ipis: Vec<u32>,
@@ -50,7 +51,7 @@ impl World for Fake<'_> {
         self.jiffies
     }
     fn heavy_fence(&mut self, why: Fence) {
-        self.fences.push(why);
+        self.fences.push((why, self.events.len()));
     }
     fn watching(&self, cpu: u32) -> WatchSnap {
         self.contexts[cpu as usize].snap()
@@ -222,11 +223,6 @@ impl<'a> Rig<'a> {
     pub fn time_out_at(&mut self, jiffies: u64) -> GpWait {
         self.w.jiffies = jiffies;
         self.go_on(GpResume::TimedOut)
-    }
-
-    /// What its last step asked for.
-    pub fn last_wait(&self) -> GpWait {
-        self.wait
     }
 
     /// Length of the kthread's timed sleep.

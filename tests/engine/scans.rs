@@ -4,7 +4,7 @@ use crate::rig::{Called, Rig, drain, idle_irq, rcu, task};
 use treercu::config::Preempt;
 use treercu::trace::Event;
 use treercu::tree::world::TickHit;
-use treercu::tree::{GpResume, GpWait, Rcu};
+use treercu::tree::{GpResume, GpWait, Rcu, Reader};
 
 const GP_START: u64 = 1000;
 
@@ -42,11 +42,29 @@ fn a_hold_out_becomes_urgent_after_jtsq() {
         assert_eq!(urgent(&mut rig), expected, "age {age}");
         assert!(!urgent(&mut rig), "the tick took the flag back");
     }
-    // Its report ends the urgency: with the grace period that its CPU answered.
-    rig.time_out_at(GP_START + 250);
-    rig.report(1);
-    assert!(rig.rcu.holdouts().is_empty());
-    assert!(!urgent(&mut rig));
+}
+
+/// A CPU that is reported, by itself or by a scan, is not urgent any more.
+#[test]
+fn a_report_ends_the_urgency() {
+    for by_scan in [false, true] {
+        let rcu = patient();
+        let mut rig = Rig::new(&rcu);
+        only_cpu_1(&mut rig);
+        assert!(rig.core(1).is_none());
+        rig.time_out_at(GP_START + 250);
+        assert_eq!(rcu.holdouts(), [1]);
+        if by_scan {
+            rig.idle(1);
+            rig.busy(1);
+            rig.time_out();
+        } else {
+            rig.switch(1, &mut Reader::new(1));
+            assert!(rig.core(1).is_none());
+        }
+        assert!(rcu.holdouts().is_empty());
+        assert!(!urgent(&mut rig), "by scan: {by_scan}");
+    }
 }
 
 /// Non-preemptible: `cond_resched()` answers an urgent flag by recording a quiescent state, and a heavy
@@ -77,6 +95,20 @@ fn a_hold_out_pays_for_a_momentary_eqs_only_after_twice_jtsq() {
     // The momentary state shows as a changed counter.
     rig.time_out();
     assert!(rig.asleep_for_request());
+
+    // A heavy flag that was not answered ends with the report, too: the next grace period is not
+    // entitled to a momentary state before its own time.
+    rig.begin();
+    rig.time_out();
+    let start = rig.w.jiffies;
+    rig.time_out_at(start + 201);
+    rig.report(1);
+    rig.run();
+    rig.begin();
+    rig.time_out();
+    rig.time_out_at(start + 201 + 111);
+    assert_eq!(rig.rcu.holdouts(), [1]);
+    assert_eq!(cond_resched(&mut rig), (false, 1));
 }
 
 /// now > jiffies_resched (gp_start + half of 21 s): the scan asks for a context switch itself, again
@@ -258,6 +290,26 @@ fn the_haste_of_an_overload_ends_one_scan_after_it() {
     rig.time_out();
     assert_eq!(rig.sleep(), 4, "this scan does not see it any more");
     rig.time_out();
+    assert_eq!(rig.sleep(), 10);
+}
+
+/// Clean-up looks again at each CPU that is marked: one whose queue is short by now loses its bit, though
+/// it calls nothing itself.
+#[test]
+fn cleanup_takes_back_the_mark_of_a_short_queue() {
+    let rcu = rcu(|tun| tun.qovld = 8);
+    let mut rig = Rig::new(&rcu);
+    rig.ripen(1, 9);
+    rig.begin();
+    let mut batch = rig.core(1).expect("nine are ready");
+    assert_eq!(drain(&mut batch, idle_irq(1), false, &mut rig.w).len(), 9);
+    batch.finish(idle_irq(1), false, &mut rig.w);
+    // This one's scan still sees the bit. It is in force at the next one's first scan, which sees none,
+    // so that the second, also at once, ends the haste.
+    rig.finish();
+    rig.w.events.clear();
+    rig.begin();
+    assert_eq!(rig.count("fqsstart"), 2);
     assert_eq!(rig.sleep(), 10);
 }
 
