@@ -62,8 +62,10 @@ pub(super) struct SoftPass {
 pub(super) struct Cpu<'r> {
     pub ct: ContextTracking,
     pub phase: Phase,
-    /// Invalidates the phase's calendar entry when the phase is cut short.
-    pub gen_phase: u32,
+    /// Times of the calendar entries for ends of phases: the next one, and one behind it that was
+    /// made before an interruption. An entry that comes too early looks again, so two are enough.
+    pub near_entry: Option<u64>,
+    pub far_entry: Option<u64>,
     /// When the current phase began and when it ends (`u64::MAX`: never by itself).
     pub phase_from: u64,
     pub phase_until: u64,
@@ -158,7 +160,8 @@ impl Cpu<'_> {
         Cpu {
             ct: ContextTracking::default(),
             phase: Phase::Idle,
-            gen_phase: 0,
+            near_entry: None,
+            far_entry: None,
             phase_from: 0,
             phase_until: u64::MAX,
             curr: None,

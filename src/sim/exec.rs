@@ -26,12 +26,38 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let now = self.hw.now;
         let c = &mut self.hw.cpus[cpu as usize];
         c.phase = phase;
-        c.gen_phase = c.gen_phase.wrapping_add(1);
         c.phase_from = now;
         c.phase_until = now.saturating_add(ns);
-        let (at, generation) = (c.phase_until, c.gen_phase);
-        if at != u64::MAX {
-            self.hw.push(at, Event::Phase { cpu, generation });
+        self.queue_phase_end(cpu);
+    }
+
+    /// Has the calendar hold an entry at or before the end of the CPU's phase.
+    fn queue_phase_end(&mut self, cpu: u32) {
+        let c = &mut self.hw.cpus[cpu as usize];
+        let at = c.phase_until;
+        let covered = |entry: Option<u64>| entry.is_some_and(|queued| queued <= at);
+        if at == u64::MAX || covered(c.near_entry) || covered(c.far_entry) {
+            return;
+        }
+        // A burst is interrupted: its own entry stays behind the interrupt's.
+        c.far_entry = c.far_entry.or(c.near_entry);
+        c.near_entry = Some(at);
+        self.hw.push(at, Event::Phase { cpu });
+    }
+
+    /// An entry made for the end of some phase of this CPU has come.
+    pub(super) fn phase_entry(&mut self, cpu: u32) {
+        let now = self.hw.now;
+        let c = &mut self.hw.cpus[cpu as usize];
+        if c.near_entry == Some(now) {
+            c.near_entry = None;
+        } else if c.far_entry == Some(now) {
+            c.far_entry = None;
+        }
+        if c.phase != Phase::Idle && c.phase_until == now {
+            self.phase_over(cpu);
+        } else {
+            self.queue_phase_end(cpu);
         }
     }
 

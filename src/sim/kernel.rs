@@ -23,7 +23,7 @@ use std::rc::Rc;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
     /// The CPU's current phase is over.
-    Phase { cpu: u32, generation: u32 },
+    Phase { cpu: u32 },
     /// A programmed tick or clock event.
     Tick { cpu: u32, generation: u32 },
     /// An interrupt reaches a CPU.
@@ -50,6 +50,8 @@ pub(super) struct Hw<'r> {
     /// Idle CPUs' timers are expired by active ones.
     pub pull: bool,
     pub calendar: Calendar<Event>,
+    /// Entries in it.
+    pub pending_events: u64,
     pub cpus: Vec<Cpu<'r>>,
     pub tasks: Vec<Task>,
     /// Read-side state of the tasks that have sections (none on kernels without preemption).
@@ -85,6 +87,13 @@ impl Hw<'_> {
         }
     }
 
+    /// Callbacks queued and not yet invoked.
+    pub(super) fn pending_callbacks(&self) -> u64 {
+        self.counters
+            .callbacks_queued
+            .saturating_sub(self.counters.callbacks_invoked)
+    }
+
     pub(super) fn after_now(&self, delay: u64) -> u64 {
         self.now + self.spent + delay
     }
@@ -95,6 +104,7 @@ impl Hw<'_> {
         } else {
             Class::Other
         };
+        self.pending_events += 1;
         self.calendar.push(at, class, event);
     }
 
@@ -311,6 +321,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             machine: machine.clone(),
             pull,
             calendar: Calendar::new(),
+            pending_events: 0,
             cpus,
             tasks: Vec::new(),
             readers: Vec::new(),
@@ -451,15 +462,12 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
         let Some((at, event)) = self.hw.calendar.pop() else {
             return false;
         };
+        self.hw.pending_events -= 1;
         debug_assert!(at >= self.hw.now, "time goes forward");
         self.hw.now = at;
         self.hw.spent = 0;
         match event {
-            Event::Phase { cpu, generation } => {
-                if self.hw.cpus[cpu as usize].gen_phase == generation {
-                    self.phase_over(cpu);
-                }
-            }
+            Event::Phase { cpu } => self.phase_entry(cpu),
             Event::Tick { cpu, generation } => {
                 let c = &mut self.hw.cpus[cpu as usize];
                 if c.gen_tick == generation {

@@ -27,6 +27,13 @@ const STALL_TIMEOUTS: u64 = 10;
 /// 4096 CPUs and 60,000 tasks and rounded up.
 const BYTES_PER_CPU: u64 = 2_048;
 const BYTES_PER_TASK: u64 = 512;
+/// Memory of a pending callback (lists grow by doubling) and of a calendar entry, bytes.
+const BYTES_PER_CALLBACK: u64 = 32;
+const BYTES_PER_EVENT: u64 = 32;
+/// Callbacks queued between two looks at memory.
+const CALLBACK_CHECK: u64 = 1 << 16;
+/// End of virtual time, ns: 73 years.
+const HORIZON_NS: u64 = 1 << 61;
 const MIB: u64 = 1 << 20;
 
 /// How to carry a run out; nothing here changes its result.
@@ -174,6 +181,21 @@ fn check(
             format!("0 to {MAX_TRACE_LIMIT}"),
         ));
     }
+    for part in &workload.parts {
+        if let Part::PeriodicInterrupt(interrupt) = part {
+            let cost = machine.irq_ns + interrupt.callbacks * machine.call_rcu_ns;
+            if cost >= 1_000_000_000 / interrupt.rate_hz {
+                return Err(Error::config(
+                    "rate_hz",
+                    interrupt.rate_hz,
+                    format!(
+                        "the handler takes {cost} ns (irq_ns + callbacks * call_rcu_ns), so its CPU would do nothing else"
+                    ),
+                    format!("below {} with these costs", 1_000_000_000 / cost.max(1)),
+                ));
+            }
+        }
+    }
     let (need, what) = estimate(config, workload, options);
     let need = need.saturating_mul(replicas);
     if need > options.memory_limit_mb.saturating_mul(MIB) {
@@ -266,15 +288,19 @@ fn estimate(config: &Config, workload: &Workload, options: &RunOptions) -> (u64,
 fn check_memory(hw: &Hw, options: &RunOptions) -> Result<()> {
     let calls = hw.recorder.samples.len() as u64 * 2 * Samples::ROW_BYTES;
     let records = hw.grace_periods.len() as u64 * 2 * GracePeriods::ROW_BYTES;
-    let need = calls + records;
+    let callbacks = hw.pending_callbacks() * BYTES_PER_CALLBACK;
+    let events = hw.pending_events * BYTES_PER_EVENT;
+    let need = calls + records + callbacks + events;
     if need > options.memory_limit_mb.saturating_mul(MIB) {
         return Err(Error::Memory {
             need_mb: need.div_ceil(MIB),
             limit_mb: options.memory_limit_mb,
             what: format!(
-                "{} grace periods and {} calls so far",
+                "so far {} grace periods, {} calls kept, {} callbacks pending, {} calendar entries",
                 hw.grace_periods.len(),
-                hw.recorder.samples.len()
+                hw.recorder.samples.len(),
+                hw.pending_callbacks(),
+                hw.pending_events
             ),
         });
     }
@@ -340,6 +366,7 @@ fn run<O: Observer>(
     let stall_ns = STALL_TIMEOUTS * u64::from(tun.rcu_cpu_stall_timeout) * 1_000_000_000;
     let mut events = 0u64;
     let mut reported = 0u64;
+    let mut looked_at = 0u64;
     while kernel.live > 0 {
         if events.is_multiple_of(CHECK_INTERVAL) {
             if control.cancel.load(Ordering::Relaxed) {
@@ -362,6 +389,19 @@ fn run<O: Observer>(
             )));
         }
         events += 1;
+        let queued = kernel.hw.counters.callbacks_queued;
+        if queued - looked_at > CALLBACK_CHECK {
+            looked_at = queued;
+            check_memory(&kernel.hw, options)?;
+        }
+        if kernel.hw.now >= HORIZON_NS {
+            return Err(Error::config(
+                "workload",
+                format!("virtual time {} ns", kernel.hw.now),
+                "the workload goes on beyond the end of virtual time",
+                format!("runs of less than {HORIZON_NS} ns (73 years)"),
+            ));
+        }
         if kernel.in_flight > 0 && kernel.hw.now - kernel.hw.last_progress > stall_ns {
             return Err(Error::Stall {
                 gp_seq: rcu.gp_seq() as i64,

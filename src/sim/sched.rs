@@ -157,6 +157,19 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
+    /// Moves a task off a CPU that takes none any more: to the end of another queue, with what it has
+    /// used of its slice.
+    pub(super) fn move_task(&mut self, id: TaskId, from: u32) {
+        let used = self.hw.tasks[id as usize].slice_used;
+        self.enqueue_somewhere(id, from);
+        let target = self.hw.tasks[id as usize].cpu;
+        let c = &mut self.hw.cpus[target as usize];
+        if c.queue.front() == Some(&id) && c.curr.is_some() {
+            c.queue.rotate_left(1);
+        }
+        self.hw.tasks[id as usize].slice_used = used;
+    }
+
     fn enqueue(&mut self, id: TaskId, target: u32, from: u32) {
         // With lazy preemption an ordinary task waits; a non-preemptible kernel's task is marked at
         // once and gives way at its next reschedule point.
@@ -184,7 +197,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let protected = current_class == Some(SchedClass::Other)
             && class == SchedClass::Other
             && self.slice_used(target) < PROTECTED_NS;
-        let (preempt, lazy) = (preempt && !protected, lazy && !protected);
+        // It is noticed at the next tick.
+        let (preempt, lazy) = (preempt && !protected, lazy || (preempt && protected));
         let c = &mut self.hw.cpus[target as usize];
         if c.queue.is_empty() {
             c.fair_from = self.hw.now;

@@ -118,7 +118,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             if self.hw.tasks[id as usize].is_per_cpu_kthread() {
                 self.hw.cpus[cpu as usize].parked.push(id);
             } else {
-                self.enqueue_somewhere(id, cpu);
+                self.move_task(id, cpu);
             }
         }
     }
@@ -145,7 +145,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         c.programmed = None;
         c.gen_tick = c.gen_tick.wrapping_add(1);
         c.phase = Phase::Idle;
-        c.gen_phase = c.gen_phase.wrapping_add(1);
+        c.phase_until = u64::MAX;
         if !std::mem::replace(&mut c.tick_stopped, true) && pull {
             self.hw.hierarchy.deactivate(cpu);
         }

@@ -127,7 +127,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
         };
         let flood = self.flood(part);
         let (calls, until, kind) = (flood.calls, flood.duration_ns, flood.kind);
-        let open_due = (flood.interval_ns > 0).then(|| first_due + made * flood.interval_ns);
+        let open_due =
+            (flood.interval_ns > 0).then(|| first_due.saturating_add(made.saturating_mul(flood.interval_ns)));
         let due = open_due.unwrap_or(first_due);
         let out_of_time = until > 0 && now.max(due) >= until;
         if out_of_time || (calls > 0 && made == calls) {
@@ -138,6 +139,10 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if now < due {
             self.sleep_until(id, cpu, due);
             return Next::Block;
+        }
+        if self.in_flight == 0 {
+            // Nobody was waiting until now: the clock of stalled calls starts here.
+            self.hw.last_progress = now;
         }
         self.in_flight += 1;
         let rcu = self.rcu;
