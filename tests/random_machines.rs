@@ -1,4 +1,5 @@
-//! A thousand random machines under the oracle.
+//! Two thousand random machines under the oracle. A machine that fails is made smaller while it goes on
+//! failing, and shown with the line that replays it.
 //!
 //! | environment | |
 //! |---|---|
@@ -11,9 +12,10 @@ mod common;
 
 use common::generate::{Case, case};
 use common::oracle::{Coverage, Facts, Oracle};
+use common::shrink::shrink;
 use rayon::prelude::*;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use treercu::sim::{Control, RunOptions, simulate, simulate_observed};
 use treercu::stats::{Resolution, Run};
 
@@ -48,6 +50,28 @@ fn watched(c: &Case) -> (Oracle, Result<Run, String>) {
         oracle.check_run(run);
     }
     (oracle, result.map_err(|e| e.to_string()))
+}
+
+/// The machine ends with a violation, an error or a panic.
+fn is_broken(c: &Case) -> bool {
+    std::panic::catch_unwind(|| {
+        let (oracle, result) = watched(c);
+        !oracle.violations().is_empty() || result.is_err()
+    })
+    .unwrap_or(true)
+}
+
+/// The smallest machine found that still fails, in words.
+fn smallest(seed: u64) -> String {
+    const BUDGET: Duration = Duration::from_secs(20);
+    let c = case(seed);
+    if !is_broken(&c) {
+        return "not to be shrunk: it fails only when it is run twice".into();
+    }
+    format!(
+        "smallest case found that still fails:\n{}",
+        shrink(c, BUDGET, is_broken).tell()
+    )
 }
 
 /// Runs one machine; the message is what went wrong.
@@ -117,7 +141,7 @@ fn one(seed: u64, log: bool) -> Result<Coverage, String> {
 fn random_machines_under_the_oracle() {
     let log = std::env::var("TREERCU_LOG").is_ok();
     if let Some(seed) = number("TREERCU_SEED") {
-        let coverage = one(seed, true).unwrap_or_else(|text| panic!("{text}"));
+        let coverage = one(seed, true).unwrap_or_else(|text| panic!("{text}\n\n{}", smallest(seed)));
         println!("{coverage:#?}");
         return;
     }
@@ -143,16 +167,21 @@ fn random_machines_under_the_oracle() {
             .cloned()
             .collect::<Vec<_>>()
             .join("\n\n");
+        let first = failures[0].trim_start_matches("seed ").split(':').next();
+        let small = first
+            .and_then(|seed| seed.parse().ok())
+            .map(smallest)
+            .unwrap_or_default();
         let seeds: Vec<_> = failures
             .iter()
             .map(|f| f.split(':').next().unwrap_or("?"))
             .collect();
         panic!(
-            "{} of {count} machines failed: {seeds:?}\n\n{shown}",
+            "{} of {count} machines failed: {seeds:?}\n\n{shown}\n\n{small}",
             failures.len()
         );
     }
-    if count >= 1000 {
+    if count >= 2000 {
         met_everything(&total);
     }
 }
@@ -205,5 +234,79 @@ fn met_everything(c: &Coverage) {
     );
     need("calls inside a grace period", c.began_inside_gp, 1_000);
     need("grace periods with CPUs offline", c.offline_gps, 500);
+    for how in [Resolution::BlockedReader, Resolution::Offline] {
+        need(how.name(), c.resolved[how as usize], 20);
+    }
+    need("readers preempted in a section", c.preempted, 1_000);
+    need(
+        "of these on a CPU that owed a quiescent state",
+        c.preempted_owing,
+        500,
+    );
+    need(
+        "blocked readers that a grace period waited for",
+        c.readers_waited_for,
+        500,
+    );
+    need("deferred quiescent states", c.deferred, 500);
+    need("quiescent states at ticks from idle", c.idle_ticks, 500);
+    need("polled calls, plain", c.poll_calls, 1_000);
+    need("polled calls, full", c.poll_full_calls, 1_000);
+    need("barriers served", c.barriers_served, 1_000);
+    need(
+        "barriers during a migration of callbacks",
+        c.barriers_over_migration,
+        50,
+    );
+    need("times the latch closed", c.latch_closed, 500);
+    need("times it opened again", c.latch_opened, 500);
+    need("calls sent to the callback route by it", c.latched_calls, 500);
+    need("CPUs that went offline", c.went_offline, 1_000);
+    need("of these owing a quiescent state", c.offline_owing, 500);
+    need("of these during initialisation", c.offline_in_init, 100);
+    need("CPUs that came online in a grace period", c.online_in_gp, 500);
+    need("hotplug during initialisation", c.hotplug_in_init, 500);
+    need("leaves that lost their last CPU", c.empty_leaves, 100);
+    need("of these with blocked readers left", c.leaf_without_cpus, 5);
+    need("migrations of callbacks", c.migrations, 500);
+    need("CPUs whose numbers were distrusted", c.gpwraps, 100);
+    need("debugging delays", c.delays, 100);
+    need("scans under overload", c.overload_scans, 500);
+    need("early reports that declined", c.early_declined, 5);
     assert!(missing.is_empty(), "not met often enough: {missing:#?}");
+}
+
+/// The shrinker, on a made-up defect: "fails while CPUs come and go and at least two tasks call".
+#[test]
+fn shrinking_drops_what_does_not_matter() {
+    use treercu::workload::Part;
+    let broken = |c: &Case| {
+        let hotplug = c
+            .workload
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Hotplug(_)));
+        let callers: u64 = (c.workload.parts.iter())
+            .map(|part| {
+                if let Part::SyncFlood(flood) = part {
+                    flood.tasks
+                } else {
+                    0
+                }
+            })
+            .sum();
+        hotplug && callers >= 2
+    };
+    let seed = (1..)
+        .find(|&seed| case(seed).workload.parts.len() >= 4 && broken(&case(seed)))
+        .expect("some seed");
+    let small = shrink(case(seed), Duration::from_secs(20), broken);
+    assert!(broken(&small));
+    assert_eq!(small.workload.parts.len(), 2, "{}", small.tell());
+    assert!(small.config.tunables().nr_cpus <= 2, "{}", small.tell());
+    for part in &small.workload.parts {
+        if let Part::SyncFlood(flood) = part {
+            assert!(flood.tasks < 4 && flood.calls <= 1, "{}", small.tell());
+        }
+    }
 }

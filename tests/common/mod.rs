@@ -10,3 +10,4 @@ pub mod generate;
 pub mod oracle;
 pub mod parts;
 pub mod shape;
+pub mod shrink;
