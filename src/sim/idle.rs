@@ -62,11 +62,14 @@ impl<O: Observer> Kernel<'_, '_, O> {
     fn due_for_others(&self, cpu: u32, jiffies: u64) -> impl Iterator<Item = u32> {
         let hierarchy = &self.hw.hierarchy;
         self.hw.hung.iter().filter_map(move |&(jiffy, owner)| {
-            // Nobody active: this is the clock event of the last CPU that went idle.
+            // Nobody active: this is the clock event of the last CPU that went idle. A timer that is a whole
+            // jiffy late is anybody's: whoever is responsible becomes active after each tick and idle before
+            // the next one.
             let ours = owner != cpu
-                && hierarchy
-                    .responsible_for(owner)
-                    .is_none_or(|active| active == cpu);
+                && (jiffy < jiffies
+                    || hierarchy
+                        .responsible_for(owner)
+                        .is_none_or(|active| active == cpu));
             (jiffy <= jiffies && ours).then_some(owner)
         })
     }
