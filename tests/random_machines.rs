@@ -1,5 +1,4 @@
-//! Two thousand random machines under the oracle. A machine that fails is made smaller while it goes on
-//! failing, and shown with the line that replays it.
+//! Random machines under the oracle.
 //!
 //! | environment | |
 //! |---|---|
@@ -7,6 +6,11 @@
 //! | `TREERCU_SEED` | replay this one machine only |
 //! | `TREERCU_BASE` | first seed (1) |
 //! | `TREERCU_LOG` | 1: a line for each machine |
+//! | `TREERCU_SHOW` | how many failures to tell in full (3) |
+//! | `TREERCU_SHRINK_S` | seconds for making a failing machine smaller (20; 0: not at all) |
+//!
+//! A failing machine is told with its seed, a line that runs it again, and the smallest machine found that
+//! fails in the same way.
 
 mod common;
 
@@ -14,6 +18,7 @@ use common::generate::{Case, case};
 use common::oracle::{Coverage, Facts, Oracle};
 use common::shrink::shrink;
 use rayon::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use treercu::sim::{Control, RunOptions, simulate, simulate_observed};
@@ -31,118 +36,132 @@ fn replay(seed: u64) -> String {
     format!("TREERCU_SEED={seed} cargo test --test random_machines -- --nocapture")
 }
 
-fn watched(c: &Case) -> (Oracle, Result<Run, String>) {
+/// How a machine failed: a word that says whether another failure is of the same kind, and the whole story.
+struct Failure {
+    kind: String,
+    text: String,
+}
+
+impl Failure {
+    fn new(kind: &str, text: impl Into<String>) -> Failure {
+        Failure {
+            kind: kind.into(),
+            text: text.into(),
+        }
+    }
+}
+
+fn watched(c: &Case) -> Result<(Oracle, Run), Failure> {
     let control = Arc::new(Control::default());
     let facts = Facts::of(c.config.tunables(), &c.machine, c.deadline_ns);
     let mut oracle = Oracle::new(facts).with_control(control.clone());
-    let result = simulate_observed(
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        simulate_observed(
+            &c.config,
+            &c.machine,
+            &c.workload,
+            c.seed,
+            &RunOptions::default(),
+            &control,
+            &mut oracle,
+        )
+    }));
+    // Whatever went wrong in the end, what the oracle saw first is what counts.
+    if let Ok(Ok(run)) = &result
+        && oracle.violations().is_empty()
+    {
+        oracle.check_run(run);
+    }
+    if let Some(first) = oracle.violations().first() {
+        return Err(Failure::new(first.code, oracle.tell()));
+    }
+    match result {
+        Ok(Ok(run)) => Ok((oracle, run)),
+        Ok(Err(error)) => Err(Failure::new("error", error.to_string())),
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()))
+                .unwrap_or_else(|| "a panic without text".into());
+            Err(Failure::new("panic", text))
+        }
+    }
+}
+
+/// The same seed decides the same bytes, and being looked at changes nothing.
+fn same_again(c: &Case, run: &Run) -> Result<(), Failure> {
+    let again = simulate(
         &c.config,
         &c.machine,
         &c.workload,
         c.seed,
         &RunOptions::default(),
-        &control,
-        &mut oracle,
-    );
-    if let Ok(run) = &result
-        && oracle.violations().is_empty()
-    {
-        oracle.check_run(run);
-    }
-    (oracle, result.map_err(|e| e.to_string()))
-}
-
-/// The machine ends with a violation, an error or a panic.
-fn is_broken(c: &Case) -> bool {
-    std::panic::catch_unwind(|| {
-        let (oracle, result) = watched(c);
-        !oracle.violations().is_empty() || result.is_err()
-    })
-    .unwrap_or(true)
-}
-
-/// The smallest machine found that still fails, in words.
-fn smallest(seed: u64) -> String {
-    const BUDGET: Duration = Duration::from_secs(20);
-    let c = case(seed);
-    if !is_broken(&c) {
-        return "not to be shrunk: it fails only when it is run twice".into();
-    }
-    format!(
-        "smallest case found that still fails:\n{}",
-        shrink(c, BUDGET, is_broken).tell()
+        &Control::default(),
     )
+    .map_err(|e| Failure::new("error", e.to_string()))?;
+    if again.digest() != run.digest() || again.events != run.events {
+        return Err(Failure::new("twice", "the same seed gave two different runs"));
+    }
+    Ok(())
+}
+
+fn one_case(c: &Case, log: bool) -> Result<Coverage, Failure> {
+    let begun = Instant::now();
+    if log {
+        eprintln!("seed {}: {}", c.seed, c.tell());
+    }
+    let (oracle, run) = watched(c)?;
+    let k = &oracle.coverage;
+    if log {
+        eprintln!(
+            "seed {}: {:.0?} {} CPUs {} gps {} sights {} looks",
+            c.seed,
+            begun.elapsed(),
+            c.config.tunables().nr_cpus,
+            k.grace_periods,
+            k.sights,
+            k.looks,
+        );
+    }
+    if c.seed.is_multiple_of(8) {
+        same_again(c, &run)?;
+    }
+    Ok(oracle.coverage)
 }
 
 /// Runs one machine; the message is what went wrong.
-fn one(seed: u64, log: bool) -> Result<Coverage, String> {
-    let outcome = std::panic::catch_unwind(|| {
-        let c = case(seed);
-        let begun = Instant::now();
-        let (oracle, result) = watched(&c);
-        if log {
-            let k = &oracle.coverage;
-            eprintln!(
-                "seed {seed}: {:.0?} {} CPUs {} gps {} sights {} looks {}",
-                begun.elapsed(),
-                c.config.tunables().nr_cpus,
-                k.grace_periods,
-                k.sights,
-                k.looks,
-                c.tell(),
-            );
-        }
-        assert!(
-            oracle.violations().is_empty(),
-            "{}{}\nreplay: {}",
-            oracle.tell(),
-            c.tell(),
-            replay(seed)
+fn one(seed: u64, log: bool) -> Result<Coverage, Box<(Case, Failure)>> {
+    let c = case(seed);
+    one_case(&c, log).map_err(|failure| Box::new((c, failure)))
+}
+
+/// The whole story of a failure.
+fn tell(c: &Case, failure: &Failure) -> String {
+    let seconds = number("TREERCU_SHRINK_S").unwrap_or(20);
+    let mut text = format!("seed {}: {}\n{}\n", c.seed, failure.text, c.tell());
+    if seconds > 0 {
+        let (small, steps) = shrink(c, &failure.kind, Duration::from_secs(seconds), |c| {
+            one_case(c, false).err().map(|f| f.kind)
+        });
+        let why = one_case(&small, false).err().map(|f| f.text).unwrap_or_default();
+        text += &format!(
+            "the smallest machine found that fails like this ({steps} steps):\n{}\n{}\n",
+            small.tell(),
+            why.lines().take(12).collect::<Vec<_>>().join("\n"),
         );
-        let run =
-            result.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}\nreplay: {}", c.tell(), replay(seed)));
-        // The same seed decides the same bytes, and being looked at changes nothing.
-        if seed.is_multiple_of(8) {
-            let again = simulate(
-                &c.config,
-                &c.machine,
-                &c.workload,
-                c.seed,
-                &RunOptions::default(),
-                &Control::default(),
-            )
-            .expect("it ran once");
-            assert_eq!(
-                again.digest(),
-                run.digest(),
-                "seed {seed} twice\nreplay: {}",
-                replay(seed)
-            );
-            assert_eq!(
-                again.events,
-                run.events,
-                "seed {seed} twice\nreplay: {}",
-                replay(seed)
-            );
-        }
-        oracle.coverage
-    });
-    outcome.map_err(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()))
-            .unwrap_or_else(|| "a panic without text".into());
-        format!("seed {seed}: {text}\nreplay: {}", replay(seed))
-    })
+    }
+    text + &format!("replay: {}", replay(c.seed))
 }
 
 #[test]
 fn random_machines_under_the_oracle() {
     let log = std::env::var("TREERCU_LOG").is_ok();
     if let Some(seed) = number("TREERCU_SEED") {
-        let coverage = one(seed, true).unwrap_or_else(|text| panic!("{text}\n\n{}", smallest(seed)));
-        println!("{coverage:#?}");
+        match one(seed, true) {
+            Ok(coverage) => println!("{coverage:#?}"),
+            Err(failed) => panic!("{}", tell(&failed.0, &failed.1)),
+        }
         return;
     }
     let count = number("TREERCU_NUM").unwrap_or(2000);
@@ -156,29 +175,21 @@ fn random_machines_under_the_oracle() {
     for result in results {
         match result {
             Ok(coverage) => total.add(&coverage),
-            Err(text) => failures.push(text),
+            Err(failed) => failures.push(failed),
         }
     }
     println!("{total:#?}");
     if !failures.is_empty() {
-        let shown = failures
-            .iter()
-            .take(number("TREERCU_SHOW").unwrap_or(3) as usize)
-            .cloned()
-            .collect::<Vec<_>>()
-            .join("\n\n");
-        let first = failures[0].trim_start_matches("seed ").split(':').next();
-        let small = first
-            .and_then(|seed| seed.parse().ok())
-            .map(smallest)
-            .unwrap_or_default();
+        let show = number("TREERCU_SHOW").unwrap_or(3) as usize;
+        let shown: Vec<_> = failures.iter().take(show).map(|f| tell(&f.0, &f.1)).collect();
         let seeds: Vec<_> = failures
             .iter()
-            .map(|f| f.split(':').next().unwrap_or("?"))
+            .map(|f| format!("{} {}", f.0.seed, f.1.kind))
             .collect();
         panic!(
-            "{} of {count} machines failed: {seeds:?}\n\n{shown}\n\n{small}",
-            failures.len()
+            "{} of {count} machines failed: {seeds:?}\n\n{}",
+            failures.len(),
+            shown.join("\n\n")
         );
     }
     if count >= 2000 {
@@ -195,118 +206,90 @@ fn met_everything(c: &Coverage) {
         }
     };
     need("grace periods", c.grace_periods, 10_000);
-    for how in [
-        Resolution::Tick,
-        Resolution::ContextSwitch,
-        Resolution::IdleScan,
-        Resolution::EarlyReport,
-    ] {
-        need(how.name(), c.resolved[how as usize], 20);
+    for how in Resolution::ALL {
+        need(how.name(), c.resolved[how as usize], 50);
     }
-    need("calls on the direct route", c.direct_calls, 10_000);
-    need("calls on the callback route", c.callback_calls, 10_000);
     for levels in 1..=4 {
         need(&format!("trees of {levels} levels"), c.levels[levels], 20);
     }
-    need("early reports", c.early_reports, 1_000);
-    need("grace periods with several scans", c.scan_left_holdout, 1_000);
+    // Callers.
+    need("calls on the direct route", c.direct_calls, 10_000);
+    need("calls on the callback route", c.callback_calls, 10_000);
+    need("polled calls", c.poll_calls, 2_000);
+    need("fully polled calls", c.poll_full_calls, 2_000);
+    need("barriers", c.barrier_calls, 2_000);
+    need("barriers with callbacks before them", c.barriers_served, 1_000);
+    need(
+        "barriers during a takeover of callbacks",
+        c.barriers_over_migration,
+        100,
+    );
+    need("calls inside a grace period", c.began_inside_gp, 1_000);
+    // Direct wake and its latch.
     need("work for the wake-up worker", c.worker, 500);
     need(
         "grace periods that found all wait heads taken",
         c.heads_exhausted,
-        1,
+        10,
     );
     need("wait heads in use at once", c.max_heads, 5);
-    need("numbers that went through zero", c.wrapped, 1);
-    need("lists with two numbered segments", c.next_ready_used, 100);
-    need("lists with three waiting segments", c.next_while_both_numbered, 1);
-    need("batches cut short", c.batch_split, 20);
+    need("requests put off for want of a wait head", c.put_off, 20);
+    need("closings of the latch", c.latch_closed, 500);
+    need("openings of the latch", c.latch_opened, 500);
+    need("calls that found the latch closed", c.latched_calls, 2_000);
+    // Grace periods.
+    need("early reports", c.early_reports, 1_000);
+    need("early reports declined", c.early_declined, 10);
+    need("grace periods with several scans", c.scan_left_holdout, 1_000);
+    need("scans asked for by a flood", c.forced_scans, 20);
+    need("lists over the overload mark", c.overloads, 1_000);
+    need("scans early for overload", c.overload_scans, 100);
+    need("sleeps of the delay knobs", c.delays, 500);
     need("grace periods back to back", c.back_to_back, 100);
+    need("numbers that went through zero", c.wrapped, 1);
+    need("CPUs that lagged too far", c.gpwraps, 500);
+    // Callbacks.
+    need("lists with two numbered segments", c.next_ready_used, 100);
+    need(
+        "lists with three waiting segments",
+        c.next_while_both_numbered,
+        100,
+    );
+    need("batches cut short", c.batch_split, 20);
     need("runs of the RCU core in ksoftirqd", c.ksoftirqd, 20);
     need("batches longer than their RCU core", c.long_batches, 20);
     need("grace periods noticed inside call_rcu()", c.noticed_in_call, 20);
-    need("scans asked for by a flood", c.forced_scans, 20);
-    need("requests put off for want of a wait head", c.put_off, 20);
+    // Readers.
     need(
         "sections open at the start of a grace period",
         c.sections_spanned,
         100,
     );
-    need("calls inside a grace period", c.began_inside_gp, 1_000);
-    need("grace periods with CPUs offline", c.offline_gps, 500);
-    for how in [Resolution::BlockedReader, Resolution::Offline] {
-        need(how.name(), c.resolved[how as usize], 20);
-    }
-    need("readers preempted in a section", c.preempted, 1_000);
+    need("readers preempted", c.preempted, 10_000);
     need(
-        "of these on a CPU that owed a quiescent state",
+        "readers preempted while their CPU was owed",
         c.preempted_owing,
-        500,
+        2_000,
     );
+    need("preempted sections open at a start", c.preempted_spanned, 2_000);
+    need("grace periods ended by a reader", c.readers_waited_for, 500);
+    need("quiescent states deferred", c.deferred, 500);
+    need("blocked readers on one leaf", c.max_blockers, 8);
+    need("ticks out of idle without preemption", c.idle_ticks, 500);
+    need("reschedule points", c.resched_points, 50);
+    // Hotplug.
+    need("grace periods with CPUs offline", c.offline_gps, 500);
+    need("CPUs that went offline", c.went_offline, 10_000);
+    need("CPUs that came online in a grace period", c.online_in_gp, 2_000);
+    need("CPUs that went offline while owed", c.offline_owing, 2_000);
     need(
-        "blocked readers that a grace period waited for",
-        c.readers_waited_for,
-        500,
+        "CPUs that left between pass and initialisation",
+        c.offline_in_init,
+        100,
     );
-    need("deferred quiescent states", c.deferred, 500);
-    need("quiescent states at ticks from idle", c.idle_ticks, 500);
-    need("polled calls, plain", c.poll_calls, 1_000);
-    need("polled calls, full", c.poll_full_calls, 1_000);
-    need("barriers served", c.barriers_served, 1_000);
-    need(
-        "barriers during a migration of callbacks",
-        c.barriers_over_migration,
-        50,
-    );
-    need("times the latch closed", c.latch_closed, 500);
-    need("times it opened again", c.latch_opened, 500);
-    need("calls sent to the callback route by it", c.latched_calls, 500);
-    need("CPUs that went offline", c.went_offline, 1_000);
-    need("of these owing a quiescent state", c.offline_owing, 500);
-    need("of these during initialisation", c.offline_in_init, 100);
-    need("CPUs that came online in a grace period", c.online_in_gp, 500);
-    need("hotplug during initialisation", c.hotplug_in_init, 500);
-    need("leaves that lost their last CPU", c.empty_leaves, 100);
-    need("of these with blocked readers left", c.leaf_without_cpus, 5);
-    need("migrations of callbacks", c.migrations, 500);
-    need("CPUs whose numbers were distrusted", c.gpwraps, 100);
-    need("debugging delays", c.delays, 100);
-    need("scans under overload", c.overload_scans, 500);
-    need("early reports that declined", c.early_declined, 5);
+    need("transitions during initialisation", c.hotplug_in_init, 1_000);
+    need("leaves kept for their readers alone", c.leaf_without_cpus, 5);
+    need("leaves without CPUs", c.empty_leaves, 500);
+    need("takeovers of callbacks", c.migrations, 1_000);
     assert!(missing.is_empty(), "not met often enough: {missing:#?}");
-}
-
-/// The shrinker, on a made-up defect: "fails while CPUs come and go and at least two tasks call".
-#[test]
-fn shrinking_drops_what_does_not_matter() {
-    use treercu::workload::Part;
-    let broken = |c: &Case| {
-        let hotplug = c
-            .workload
-            .parts
-            .iter()
-            .any(|part| matches!(part, Part::Hotplug(_)));
-        let callers: u64 = (c.workload.parts.iter())
-            .map(|part| {
-                if let Part::SyncFlood(flood) = part {
-                    flood.tasks
-                } else {
-                    0
-                }
-            })
-            .sum();
-        hotplug && callers >= 2
-    };
-    let seed = (1..)
-        .find(|&seed| case(seed).workload.parts.len() >= 4 && broken(&case(seed)))
-        .expect("some seed");
-    let small = shrink(case(seed), Duration::from_secs(20), broken);
-    assert!(broken(&small));
-    assert_eq!(small.workload.parts.len(), 2, "{}", small.tell());
-    assert!(small.config.tunables().nr_cpus <= 2, "{}", small.tell());
-    for part in &small.workload.parts {
-        if let Part::SyncFlood(flood) = part {
-            assert!(flood.tasks < 4 && flood.calls <= 1, "{}", small.tell());
-        }
-    }
 }

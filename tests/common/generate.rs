@@ -321,6 +321,8 @@ fn machine(d: &mut Dice, kind: Kind, nr_cpus: u64, online: u64, duration: u64) -
         // Initialisation takes long enough for a transition between any two of its steps.
         m.node_ns = d.pick(&[2_000, 20_000, 100_000]);
         m.gp_fixed_ns = d.pick(&[1_000, 50_000]);
+        // Long enough for the CPU that an interrupt is sent to to be gone when it arrives.
+        m.ipi_ns = d.pick(&[1_200, 20_000, 200_000]);
     }
     if kind == Kind::Readers || d.chance(60) {
         m.slice_ns = d.pick(&[100_000, 100_000, 700_000, 2_800_000, 10_000_000]);

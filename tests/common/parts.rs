@@ -14,19 +14,24 @@ pub fn workload(d: &mut Dice, f: &Frame) -> Workload {
         Kind::Latch => 1,
         _ => d.pick(&[1, 1, 2, 2, 3]),
     };
+    let comes_and_goes = f.online > 1 && (f.kind == Kind::Hotplug || d.chance(25));
+    // The last CPU that is left ends a grace period at once.
+    let f = &Frame {
+        instant: f.instant || comes_and_goes,
+        ..f.clone()
+    };
     for number in 0..floods {
         w = w.and(sync_flood(d, f, number));
     }
     if f.kind == Kind::Readers || d.chance(50) {
-        w = w.and(readers(d, f));
+        w = w.and(readers(d, f, comes_and_goes));
     }
-    if f.kind == Kind::Callbacks || d.chance(35) {
+    if f.kind == Kind::Callbacks || d.chance(if f.kind == Kind::Hotplug { 60 } else { 35 }) {
         w = w.and(call_rcu_flood(d, f));
     }
     if d.chance(if f.kind == Kind::Callbacks { 50 } else { 15 }) {
         w = w.and(interrupt(d, f));
     }
-    let comes_and_goes = f.online > 1 && (f.kind == Kind::Hotplug || d.chance(25));
     if comes_and_goes {
         w = w.and(hotplug(d, f));
         if f.kind == Kind::Hotplug && d.chance(20) {
@@ -135,7 +140,7 @@ fn sync_flood(d: &mut Dice, f: &Frame, number: u64) -> SyncFlood {
 }
 
 /// At most some thousand sections in a run; up to several jiffies long.
-fn readers(d: &mut Dice, f: &Frame) -> Readers {
+fn readers(d: &mut Dice, f: &Frame, comes_and_goes: bool) -> Readers {
     let crowded = f.kind == Kind::Readers;
     let tasks = if crowded {
         d.between(2, (3 * f.online).min(40))
@@ -156,6 +161,13 @@ fn readers(d: &mut Dice, f: &Frame) -> Readers {
             gap += least - section - gap;
         }
     }
+    // All readers together leave some time to those that wait: the simulated scheduler has whoever wakes go first. Where
+    // CPUs come and go, one CPU may be all there is.
+    let placement = placement(d, f);
+    let together = comes_and_goes || matches!(placement, Placement::Cpu(_));
+    let cpus = if together { 1 } else { f.online };
+    let busy = (section * tasks * 10 / (7 * cpus)).saturating_sub(section);
+    gap = gap.max(busy);
     Readers {
         tasks,
         sections: if d.chance(30) {
@@ -167,7 +179,7 @@ fn readers(d: &mut Dice, f: &Frame) -> Readers {
         gap: length(d, gap),
         nested: d.pick(&[0, 0, 1, 3]),
         deferred_percent: d.pick(&[0, 0, 30, 100]) as u32,
-        placement: placement(d, f),
+        placement,
         duration_ns: f.duration,
     }
 }

@@ -14,7 +14,7 @@ impl Oracle {
         // What the list may hold at most, which is what the overload rule looks at.
         let since = self.called.iter().filter(|&&c| c == cpu).count() as u64;
         let before = self.prev.as_ref().map_or(0, |p| p.cpus[cpu as usize].cblist_len);
-        self.may_be_overloaded(before + since);
+        self.may_be_overloaded(before + since + self.hidden(cpu));
         let needs = full_gp_from(self.known_seq());
         let count = self.count;
         let c = &mut self.cpus[cpu as usize];
@@ -99,6 +99,16 @@ impl Oracle {
         c.strays.append(&mut moved);
     }
 
+    /// Callbacks of barriers that may be on this list. They are not shown. One barrier runs at a time and puts one on
+    /// each list; lists that were taken over bring theirs along.
+    fn hidden(&self, cpu: u32) -> u64 {
+        if self.barriers > 0 {
+            1 + self.cpus[cpu as usize].takeovers
+        } else {
+            0
+        }
+    }
+
     pub(super) fn check_list(
         &mut self,
         at: u64,
@@ -111,9 +121,7 @@ impl Oracle {
         let total: u64 = n.seglen.iter().sum();
         let c = &self.cpus[cpu as usize];
         let books = c.waiting();
-        // A barrier's own callback is not shown. One barrier runs at a time and puts one on each list; lists
-        // that were taken over bring theirs along.
-        let barriers = if self.barriers > 0 { 1 + c.takeovers } else { 0 };
+        let barriers = self.hidden(cpu);
         self.coverage.max_list = self.coverage.max_list.max(n.cblist_len);
         self.coverage.next_ready_used += u64::from(n.seglen[NEXT_READY] > 0);
         self.coverage.next_while_both_numbered +=

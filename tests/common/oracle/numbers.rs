@@ -27,7 +27,8 @@ impl Oracle {
                     gp.ended_ns = at;
                     gp.kthread_cpu = cpu;
                     gp.scans = self.scans.scans;
-                    if !gp.emptied {
+                    // Where everybody came after, or left before, his leaf's turn, nobody is waited for.
+                    if !gp.emptied && prev.nodes[0].qsmaskinit != 0 {
                         let text = format!("{} ends and nobody emptied the root", show(gp.seq));
                         self.object("I6.reason", at, sight, None, text);
                     }
