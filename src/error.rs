@@ -40,6 +40,19 @@ pub enum Error {
         /// CPUs that still owe a quiescent state.
         cpus: Vec<u32>,
     },
+    /// A call in a place where it could never return, or on an engine that is closed.
+    #[error("{call}: {reason}; allowed: {allowed}")]
+    Misuse {
+        /// The call.
+        call: &'static str,
+        /// What is wrong.
+        reason: String,
+        /// Where it is allowed.
+        allowed: &'static str,
+    },
+    /// The operating system refused something that the host world needs.
+    #[error("{0}")]
+    Host(String),
     /// The engine failed: a defect of this crate, never of the input.
     #[error("internal error: {0}")]
     Engine(String),

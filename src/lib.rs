@@ -53,6 +53,7 @@
 
 pub mod config;
 pub mod error;
+pub mod host;
 #[cfg(feature = "python")]
 mod python;
 pub mod sim;
@@ -60,4 +61,5 @@ pub mod stats;
 mod sync;
 pub mod trace;
 pub mod tree;
+mod wheel;
 pub mod workload;

@@ -1,6 +1,8 @@
 //! The one place that names atomics, fences and locks. A model-checker build swaps them here.
 
-pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,
+};
 /// Reference counting without weak references: one word of overhead.
 pub use triomphe::Arc as ThinArc;
 
@@ -28,6 +30,45 @@ pub fn assert_unlocked() {
     HELD.with(|held| assert_eq!(held.get(), 0, "a world call was made with an engine lock held"));
 }
 
+/// Keeps the compiler from moving accesses across; the processor may. Its partner is a heavy fence
+/// that reaches this thread from outside (see `host::order`).
+#[inline(always)]
+pub fn light_fence() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// A [`FullLock`] of a world rather than of the engine: it may be held while the engine calls the world.
+#[derive(Debug, Default)]
+pub struct WorldLock<T>(parking_lot::Mutex<T>);
+
+impl<T> WorldLock<T> {
+    /// A new lock.
+    pub fn new(value: T) -> Self {
+        WorldLock(parking_lot::Mutex::new(value))
+    }
+
+    /// Locks, then a full barrier.
+    #[inline]
+    pub fn lock(&self) -> parking_lot::MutexGuard<'_, T> {
+        let guard = self.0.lock();
+        after_lock();
+        guard
+    }
+}
+
+/// The full barrier that follows the acquisition of a lock.
+///
+/// On x86-64 the locked instruction that took the lock is a full barrier already; what is left is to
+/// keep the compiler from moving anything across it.
+#[inline(always)]
+fn after_lock() {
+    if cfg!(target_arch = "x86_64") {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// A lock whose acquisition is followed by a full memory barrier.
 ///
 /// The grace-period guarantee travels through the tree by these barriers: unlocking one node and
@@ -46,9 +87,10 @@ impl<T> FullLock<T> {
     }
 
     /// Locks, then a full barrier.
+    #[inline]
     pub fn lock(&self) -> FullGuard<'_, T> {
         let guard = self.0.lock();
-        fence(Ordering::SeqCst);
+        after_lock();
         taken();
         FullGuard(guard)
     }
@@ -56,7 +98,7 @@ impl<T> FullLock<T> {
     /// Locks if nobody holds it, then a full barrier.
     pub fn try_lock(&self) -> Option<FullGuard<'_, T>> {
         let guard = self.0.try_lock()?;
-        fence(Ordering::SeqCst);
+        after_lock();
         taken();
         Some(FullGuard(guard))
     }

@@ -5,8 +5,8 @@ use super::exec::{FAIR_PERIOD_NS, FAIR_RUNTIME_NS};
 use super::kernel::{Event, Kernel};
 use super::observe::{Observer, Sight};
 use super::task::{SchedClass, TaskId, TimerId};
-use super::timer::wheel_expiry;
 use crate::tree::world::{TickHit, World};
+use crate::wheel::wheel_expiry;
 
 impl<O: Observer> Kernel<'_, '_, O> {
     /// Offset of this CPU's ticks against the boundary (`skew_tick`).

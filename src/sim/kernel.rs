@@ -239,16 +239,8 @@ impl World for Hw<'_> {
         self.counters.grace_periods += 1;
         self.counters.fqs_scans += u64::from(record.scans);
         self.counters.fqs_cpus_scanned += record.cpus_scanned;
-        let g = &mut self.grace_periods;
-        g.gp_seq.push(record.gp_seq as i64);
-        g.start_ns.push(record.start_ns as i64);
-        g.end_ns.push(record.end_ns as i64);
-        g.requests.push(std::mem::take(&mut self.requests_ahead));
-        g.scans.push(record.scans as i32);
-        g.holdout_cpu
-            .push(record.holdout_cpu.map_or(-1, |cpu| cpu as i32));
-        g.resolved_by.push(record.resolved_by as i32);
-        g.kthread_cpu.push(record.kthread_cpu as i32);
+        let requests = std::mem::take(&mut self.requests_ahead);
+        record.append_to(&mut self.grace_periods, requests);
     }
 }
 

@@ -119,6 +119,26 @@ impl GracePeriods {
     /// Bytes of one row.
     pub const ROW_BYTES: u64 = 8 * 4 + 4 * 4;
 
+    /// Drops the first `count` rows.
+    pub(crate) fn forget_oldest(&mut self, count: usize) {
+        for column in [
+            &mut self.gp_seq,
+            &mut self.start_ns,
+            &mut self.end_ns,
+            &mut self.requests,
+        ] {
+            column.drain(..count);
+        }
+        for column in [
+            &mut self.scans,
+            &mut self.holdout_cpu,
+            &mut self.resolved_by,
+            &mut self.kthread_cpu,
+        ] {
+            column.drain(..count);
+        }
+    }
+
     /// Number of grace periods.
     pub fn len(&self) -> usize {
         self.gp_seq.len()
@@ -169,6 +189,20 @@ pub struct Counters {
     pub gp_kthread_migrations: u64,
     /// CPUs taken offline.
     pub cpus_offlined: u64,
+    /// Real threads: heavy fences (`membarrier`) executed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub heavy_fences: u64,
+    /// Real threads: readers found inside a section and queued as blocked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub readers_blocked: u64,
+    /// Real threads: threads put out of their scan set because they had stopped reading.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub eqs_grants: u64,
+}
+
+/// Counters of one world only stay out of the other's output.
+fn is_zero(counter: &u64) -> bool {
+    *counter == 0
 }
 
 /// The result of one simulated run.

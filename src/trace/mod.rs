@@ -210,6 +210,16 @@ impl Trace {
         }
     }
 
+    /// An empty one of the same kind.
+    pub(crate) fn emptied(&self) -> Self {
+        Trace {
+            flavour: self.flavour,
+            records: Vec::new(),
+            dropped: 0,
+            limit: self.limit,
+        }
+    }
+
     /// Adds a record, or counts it as dropped.
     pub fn push(&mut self, record: Record) {
         if self.records.len() < self.limit {

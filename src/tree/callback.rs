@@ -146,6 +146,12 @@ impl<C: Callback> Rcu<C> {
         reader: Option<&mut Reader>,
         world: &mut impl World,
     ) -> Option<Batch<'_, C>> {
+        self.core_check(ctx, reader, world);
+        self.core_batch(ctx, world)
+    }
+
+    /// First part of [`Rcu::core`]: grace-period changes, quiescent states, requests.
+    pub fn core_check(&self, ctx: Ctx, reader: Option<&mut Reader>, world: &mut impl World) {
         world.emit(|| Event::Utilization("Start RCU core"));
         let rdp = &self.cpus[ctx.cpu as usize];
         if let Some(reader) = reader {
@@ -162,6 +168,18 @@ impl<C: Callback> Rcu<C> {
         if wake {
             self.wake_gp_kthread(ctx, world);
         }
+    }
+
+    /// Callbacks wait to be invoked on this CPU, and nobody is at it.
+    pub fn has_ready_callbacks(&self, cpu: u32) -> bool {
+        let own = self.cpus[cpu as usize].own.lock();
+        own.cblist.ready() && !own.in_batch
+    }
+
+    /// Second part of [`Rcu::core`]: the callbacks that may be invoked, if any. Batches of one CPU
+    /// exclude each other.
+    pub fn core_batch(&self, ctx: Ctx, world: &mut impl World) -> Option<Batch<'_, C>> {
+        let rdp = &self.cpus[ctx.cpu as usize];
         let mut own = rdp.own.lock();
         if !own.cblist.ready() || own.in_batch {
             world.emit(|| Event::Utilization("End RCU core"));

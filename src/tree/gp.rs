@@ -110,6 +110,8 @@ pub struct GpKthread {
     need_gp: bool,
     /// `reqwait` was traced for this wait.
     announced: bool,
+    /// This grace period's early report would not be true.
+    early_declined: bool,
     start_ns: u64,
     pub(super) scans: u32,
     pub(super) cpus_scanned: u64,
@@ -135,6 +137,7 @@ impl Default for GpKthread {
             cbovld_next: false,
             need_gp: false,
             announced: false,
+            early_declined: false,
             start_ns: 0,
             scans: 0,
             cpus_scanned: 0,
@@ -206,7 +209,7 @@ impl<C> Rcu<C> {
             }
             Phase::InitDone => {
                 // The kthread may have moved since it initialised the last node.
-                if self.tun.early_qs {
+                if self.tun.early_qs && !std::mem::take(&mut k.early_declined) {
                     self.early_report(ctx, world);
                 }
                 k.begin_fqs(self.tun.jiffies_till_first_fqs);
@@ -612,7 +615,32 @@ impl<C> Rcu<C> {
     }
 }
 
+/// A step that looks at other CPUs' readers, so that a world with real readers has to make sure of
+/// them first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upcoming {
+    /// The kthread reports its own CPU.
+    EarlyReport,
+    /// A scan of this leaf (index among the tree's nodes).
+    Scan(usize),
+}
+
 impl GpKthread {
+    /// What the next step is going to look at, where that needs preparation.
+    pub fn upcoming(&self) -> Option<Upcoming> {
+        match self.phase {
+            Phase::InitDone => Some(Upcoming::EarlyReport),
+            Phase::Scan(leaf) => Some(Upcoming::Scan(leaf)),
+            _ => None,
+        }
+    }
+
+    /// Before the step of an early report: another thread on the kthread's CPU may be inside a section, so
+    /// the report would not be true.
+    pub fn decline_early_report(&mut self) {
+        self.early_declined = true;
+    }
+
     fn begin_fqs(&mut self, wait: u64) {
         self.wait = wait;
         self.flags = GpFlags {

@@ -43,7 +43,7 @@ pub mod world;
 
 pub use blocked::ReaderId;
 pub use callback::{Batch, Callback, DEFAULT_MAX_RCU_BLIMIT};
-pub use gp::{GpKthread, GpResume, GpState, GpWait};
+pub use gp::{GpKthread, GpResume, GpState, GpWait, Upcoming};
 pub use poll::{COMPLETED, FullCookie};
 pub use preempt::Reader;
 pub use rcu::{Cb, Rcu};

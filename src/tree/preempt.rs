@@ -45,6 +45,11 @@ impl Reader {
         self.depth
     }
 
+    /// Queued on a leaf.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
     /// The outermost unlock has more to do than count down.
     fn is_special(&self) -> bool {
         self.blocked.is_some() || self.need_qs
@@ -87,6 +92,12 @@ impl<C> Rcu<C> {
         if let Some((leaf, key)) = reader.blocked.take() {
             self.unblock_reader(ctx, reader.id, leaf as usize, key, world);
         }
+    }
+
+    /// A reader found inside its section on `cpu` is taken to be preempted there: it goes on the leaf's
+    /// list, after which the CPU's own quiescent state no longer depends on it.
+    pub fn block_reader(&self, cpu: u32, reader: &mut Reader, world: &mut impl World) {
+        self.queue_blocked_reader(&self.cpus[cpu as usize], reader, world);
     }
 
     /// Preempted inside its section: onto the leaf's list, at or behind the pointer of each grace

@@ -24,6 +24,25 @@ impl<C> Rcu<C> {
         }
     }
 
+    /// The grace period, as its number while it runs, to which this CPU still owes a quiescent state
+    /// that it has not recorded.
+    pub fn owed_gp(&self, cpu: u32) -> Option<u64> {
+        let rdp = &self.cpus[cpu as usize];
+        let own = rdp.own.lock();
+        (own.core_needs_qs && own.norm).then(|| rdp.gp_seq.load(Ordering::Relaxed))
+    }
+
+    /// Records a quiescent state that was observed from outside the CPU, after [`Rcu::owed_gp`] gave
+    /// `gp_seq`. It is dropped when the CPU has meanwhile taken notice of another grace period, since
+    /// the observation may be older than that one's start (invariant I7). The CPU's core reports it.
+    pub fn record_observed_qs(&self, cpu: u32, gp_seq: u64, how: Resolution, world: &mut impl World) {
+        let rdp = &self.cpus[cpu as usize];
+        let mut own = rdp.own.lock();
+        if own.core_needs_qs && rdp.gp_seq.load(Ordering::Relaxed) == gp_seq {
+            Self::record_qs(rdp, &mut own, how, world);
+        }
+    }
+
     /// Called at every context switch, with interrupts off. `reader`: the read-side state of the task
     /// that is switched away from.
     pub fn context_switch(&self, ctx: Ctx, reader: Option<&mut Reader>, world: &mut impl World) {

@@ -259,9 +259,19 @@ impl<C> Rcu<C> {
         self.cpus[cpu as usize].gp_seq.load(Ordering::Relaxed)
     }
 
+    /// The last grace period whose end this CPU has noticed, as its number while it ran.
+    pub fn last_gp_of(&self, cpu: u32) -> u64 {
+        (self.cpu_gp_seq(cpu) & !seq::SEQ_MASK).wrapping_sub(seq::SEQ_GP - 1)
+    }
+
     /// `rcu_needs_cpu()`: callbacks are queued, so an idle CPU keeps its tick (invariant I10).
     pub fn needs_cpu(&self, cpu: u32) -> bool {
         self.cpus[cpu as usize].cblist_len.load(Ordering::Relaxed) != 0
+    }
+
+    /// Callbacks queued on this CPU and not yet finished.
+    pub fn callbacks_of(&self, cpu: u32) -> u64 {
+        self.cpus[cpu as usize].cblist_len.load(Ordering::Relaxed)
     }
 
     /// CPUs that the grace period in progress still waits for.
@@ -273,6 +283,12 @@ impl<C> Rcu<C> {
                 bits(node.qsmask.load(Ordering::Relaxed)).map(|bit| node.shape.grplo + bit)
             })
             .collect()
+    }
+
+    /// CPUs of one leaf (by its index among the nodes) that the grace period in progress waits for.
+    pub fn owed_by_leaf(&self, leaf: usize) -> impl Iterator<Item = u32> + '_ {
+        let node = &self.nodes[leaf];
+        bits(node.qsmask.load(Ordering::SeqCst)).map(|bit| node.shape.grplo + bit)
     }
 
     /// Readers blocked inside a section that the grace period in progress still waits for.

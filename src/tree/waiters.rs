@@ -29,6 +29,15 @@ impl Waiter {
         }))
     }
 
+    /// Gives the waiter another token for its next wait. Where an earlier wait was cancelled and its
+    /// completion is still to come, that one keeps its node and this becomes a new one.
+    pub fn renew(&mut self, token: u64) {
+        match Arc::get_mut(&mut self.0) {
+            Some(node) => node.word = AtomicU64::new(token << 1),
+            None => *self = Waiter::new(token),
+        }
+    }
+
     /// The number that a trace prints for it (`rhp`).
     pub fn rhp(&self) -> u64 {
         const BASE: u64 = 0xffff_c900_0000_0000;

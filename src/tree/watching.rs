@@ -19,6 +19,9 @@ const CONTEXT_MASK: u64 = 3;
 pub struct WatchSnap(pub u64);
 
 impl WatchSnap {
+    /// In the kernel, as at boot.
+    pub const WATCHING: WatchSnap = WatchSnap(WATCHING);
+
     /// The CPU was in an extended quiescent state at that moment.
     pub fn in_eqs(self) -> bool {
         self.0 & WATCHING == 0

@@ -5,7 +5,7 @@
 
 use super::waiters::Waiter;
 use super::watching::WatchSnap;
-use crate::stats::Resolution;
+use crate::stats::{GracePeriods, Resolution};
 use crate::trace::Event;
 
 /// What runs on the CPU that enters the engine.
@@ -110,6 +110,22 @@ pub struct GpRecord {
     pub resolved_by: Resolution,
     /// CPU on which the kthread ended it.
     pub kthread_cpu: u32,
+}
+
+impl GpRecord {
+    /// Adds it to the records of a run. `requests`: calls that it has released already.
+    pub(crate) fn append_to(&self, records: &mut GracePeriods, requests: i64) {
+        records.gp_seq.push(self.gp_seq as i64);
+        records.start_ns.push(self.start_ns as i64);
+        records.end_ns.push(self.end_ns as i64);
+        records.requests.push(requests);
+        records.scans.push(self.scans as i32);
+        records
+            .holdout_cpu
+            .push(self.holdout_cpu.map_or(-1, |cpu| cpu as i32));
+        records.resolved_by.push(self.resolved_by as i32);
+        records.kthread_cpu.push(self.kthread_cpu as i32);
+    }
 }
 
 /// The engine's surroundings.

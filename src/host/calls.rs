@@ -1,0 +1,189 @@
+//! What an attached thread asks of the engine: waits, callbacks, cookies.
+
+use super::callback::HostCb;
+use super::engine::Shared;
+use super::slot::Slot;
+use super::softirq::invoking;
+use super::world::{Actor, Host};
+use crate::error::{Error, Result};
+use crate::sync::{AtomicBool, Ordering};
+use crate::tree::{Cb, FullCookie, Route};
+
+/// How a `synchronize_rcu()` call was served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Served {
+    /// The grace period that released the call, as its number while it ran. Callback route: the last one
+    /// whose end the virtual CPU had noticed. Expedited: the expedited sequence while it ran.
+    pub gp_seq: u64,
+    /// By direct wake rather than by callback.
+    pub direct: bool,
+}
+
+/// What a call may do while it is blocked.
+#[derive(Clone, Copy)]
+pub(super) struct Patience<'c>(pub Option<&'c AtomicBool>);
+
+impl Patience<'_> {
+    fn is_over(self) -> bool {
+        self.0.is_some_and(|cancel| cancel.load(Ordering::SeqCst))
+    }
+}
+
+impl Shared {
+    /// A blocking call may be made here.
+    fn may_block(&self, call: &'static str, slot: &Slot) -> Result<()> {
+        self.check(call)?;
+        if slot.words.nesting() > 0 {
+            return Err(Error::Misuse {
+                call,
+                reason: "called inside a read-side section, which it would wait for".to_owned(),
+                allowed: "outside read-side sections",
+            });
+        }
+        if invoking() == self.id {
+            return Err(Error::Misuse {
+                call,
+                reason: "called from a callback, which it would wait for".to_owned(),
+                allowed: "outside callbacks",
+            });
+        }
+        Ok(())
+    }
+
+    /// Off the vCPU while the thread is blocked.
+    fn block_outside(&self, slot: &Slot, number: u64, patience: Patience<'_>) -> Option<u64> {
+        let closed = || self.stopping();
+        slot.wait
+            .block(number, self.parking, None, || patience.is_over() || closed())
+    }
+
+    /// Non-preemptible threads are inside for all that anybody knows as soon as they run again.
+    fn run_again(&self, slot: &Slot) {
+        if !self.rcu.is_preemptible() && !slot.words.is_active() {
+            slot.words.set_active();
+            self.vcpus.join(slot);
+        }
+    }
+
+    fn closed_meanwhile<T>(&self, call: &'static str, patience: Patience<'_>) -> Result<Option<T>> {
+        if self.stopping() && !patience.is_over() {
+            return Err(Error::Misuse {
+                call,
+                reason: "the engine was closed meanwhile, and some reader outlasted the deadline".to_owned(),
+                allowed: "an open engine",
+            });
+        }
+        Ok(None)
+    }
+
+    pub(super) fn synchronize(&self, slot: &Slot, patience: Patience<'_>) -> Result<Option<Served>> {
+        self.may_block("synchronize", slot)?;
+        self.leave_scan_set(slot);
+        let cpu = slot.cpu();
+        let (number, waiter) = slot.begin_wait();
+        let mut host = Host::new(self, Actor::Thread, cpu);
+        let route = self.rcu.synchronize(host.ctx(), waiter, &mut host);
+        host.deliver();
+        let direct = route == Route::Direct;
+        if direct {
+            self.counters.direct.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.ticks.want(self, cpu);
+        }
+        let served = self.block_outside(slot, number, patience);
+        self.run_again(slot);
+        match served {
+            Some(gp_seq) => Ok(Some(Served { gp_seq, direct })),
+            None => self.closed_meanwhile("synchronize", patience),
+        }
+    }
+
+    pub(super) fn barrier(&self, slot: &Slot, patience: Patience<'_>) -> Result<Option<()>> {
+        self.may_block("barrier", slot)?;
+        self.leave_scan_set(slot);
+        let (number, waiter) = slot.begin_wait();
+        let mut host = Host::new(self, Actor::Thread, slot.cpu());
+        self.rcu.barrier(waiter, &mut host);
+        host.deliver();
+        let done = self.block_outside(slot, number, patience);
+        self.run_again(slot);
+        match done {
+            Some(_) => Ok(Some(())),
+            None => self.closed_meanwhile("barrier", patience),
+        }
+    }
+
+    pub(super) fn call(&self, slot: &Slot, callback: HostCb) {
+        let cpu = slot.cpu();
+        let mut host = Host::new(self, Actor::Thread, cpu);
+        self.rcu.call(host.ctx(), Cb::User(callback), &mut host);
+        self.ticks.want(self, cpu);
+    }
+
+    pub(super) fn start_poll(&self, slot: &Slot) -> Result<u64> {
+        self.check("start_poll")?;
+        let mut host = Host::new(self, Actor::Thread, slot.cpu());
+        Ok(self.rcu.start_poll(host.ctx(), &mut host))
+    }
+
+    pub(super) fn start_poll_full(&self, slot: &Slot) -> Result<FullCookie> {
+        self.check("start_poll_full")?;
+        let mut host = Host::new(self, Actor::Thread, slot.cpu());
+        Ok(self.rcu.start_poll_full(host.ctx(), &mut host))
+    }
+
+    /// `cond_resched()` of a non-preemptible thread.
+    #[cold]
+    pub(super) fn quiescent_slow(&self, slot: &Slot) {
+        let cpu = slot.cpu();
+        let mut run = self.vcpus.get(cpu).run.lock();
+        slot.words.clear_mark();
+        if slot.cpu() != cpu || !slot.words.is_active() {
+            return;
+        }
+        let place = slot.place.load(Ordering::Relaxed) as usize;
+        let answered = run.answer(place);
+        let move_to = slot.state.lock().move_to.take();
+        if let Some(to) = move_to {
+            self.vcpus
+                .part_locked(cpu, &mut run, slot, |index| self.slots.get(index));
+            slot.set_cpu(to);
+        }
+        drop(run);
+        if answered.normal.is_some() || answered.expedited {
+            self.answered(cpu, answered, &mut Host::new(self, Actor::Thread, cpu));
+        }
+        if move_to.is_some() {
+            self.vcpus.join(slot);
+        }
+    }
+
+    /// The outermost unlock of a marked section.
+    #[cold]
+    pub(super) fn leave_marked(&self, slot: &Slot) {
+        let mut state = slot.state.lock();
+        slot.words.clear_mark();
+        if state.reader.is_blocked() {
+            let mut host = Host::new(self, Actor::Thread, slot.cpu());
+            self.rcu
+                .report_deferred_qs(host.ctx(), &mut state.reader, &mut host);
+            drop(state);
+            host.deliver();
+        }
+    }
+
+    /// The first unlock-free entry after an extended quiescent state, and every entry without `membarrier`.
+    #[cold]
+    pub(super) fn enter_marked(&self, slot: &Slot) {
+        if slot.words.enter_slow() {
+            self.vcpus.join(slot);
+        }
+    }
+
+    #[cold]
+    pub(super) fn left(&self, slot: &Slot) {
+        if slot.words.leave_slow() {
+            self.leave_marked(slot);
+        }
+    }
+}

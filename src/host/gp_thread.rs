@@ -1,0 +1,178 @@
+//! The grace-period kthread on a thread of its own.
+//!
+//! It runs *on* a vCPU like any task: during a step that vCPU is not idle, which makes it the hold-out of a
+//! grace period without the early report.
+
+use super::clock::{monotonic_ns, thread_cpu_ns};
+use super::engine::{Shared, TimerMode};
+use super::park::Park;
+use super::vcpu::Kind;
+use super::world::{Actor, Covered, Host};
+use crate::stats::Resolution;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::tree::{GpKthread, GpResume, GpWait, Upcoming};
+use crate::wheel::wheel_expiry;
+
+/// While an engine closes, waits for scans are this long, ns.
+const HURRIED_NS: u64 = 200_000;
+
+/// Shared with those who wake it.
+pub(super) struct GpControl {
+    pub park: Park,
+    cpu: AtomicU32,
+    pub cpu_ns: AtomicU64,
+}
+
+impl GpControl {
+    pub fn new(cpu: u32) -> Self {
+        GpControl {
+            park: Park::default(),
+            cpu: AtomicU32::new(cpu),
+            cpu_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Where it runs, or last ran.
+    pub fn cpu(&self) -> u32 {
+        self.cpu.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    pub(super) fn gp_thread(&self) {
+        super::os::precise_timers();
+        let mut kthread = GpKthread::default();
+        let mut resume = GpResume::Run;
+        let mut cpu = self.gp.cpu();
+        self.vcpus.get(cpu).kthread.idle_exit();
+        loop {
+            let mut host = Host::new(self, Actor::GpKthread, cpu);
+            match kthread.upcoming() {
+                None => {}
+                Some(Upcoming::EarlyReport) => {
+                    if self.tun.early_qs && !self.prepare_early_report(cpu, &mut host) {
+                        // Non-preemptible threads were asked; the last of them reports this vCPU.
+                        kthread.decline_early_report();
+                    }
+                }
+                Some(Upcoming::Scan(leaf)) => self.prepare_scan(leaf, &mut host),
+            }
+            let ctx = host.ctx();
+            let wait = self.rcu.gp_step(&mut kthread, ctx, resume, &mut host);
+            host.deliver();
+            resume = GpResume::Run;
+            match wait {
+                GpWait::Yield => continue,
+                GpWait::Delay { jiffies } => {
+                    let until = self.timeout_at(jiffies);
+                    while monotonic_ns() < until && !self.stopping() && !self.hurried() {
+                        self.gp_sleep(cpu, Some(until), || false);
+                    }
+                }
+                GpWait::Request { ticket } => {
+                    self.gp_sleep(cpu, None, || self.rcu.gp_ticket_is_old(ticket));
+                }
+                GpWait::Timeout { jiffies, ticket } => {
+                    let until = self.timeout_at(jiffies);
+                    self.gp_sleep(cpu, Some(until), || self.rcu.gp_ticket_is_old(ticket));
+                    if monotonic_ns() >= until || self.hurried() {
+                        resume = GpResume::TimedOut;
+                        if self.timer == TimerMode::Wheel {
+                            self.carry_out_ticks();
+                        }
+                    }
+                }
+            }
+            if self.stopping() {
+                break;
+            }
+            cpu = self.place_kthread(cpu);
+        }
+    }
+
+    /// By the monotonic clock.
+    fn timeout_at(&self, jiffies: u64) -> u64 {
+        if self.hurried() {
+            return monotonic_ns() + HURRIED_NS;
+        }
+        match self.timer {
+            TimerMode::Wheel => self.clock.jiffy_at(wheel_expiry(self.clock.jiffies(), jiffies)),
+            TimerMode::Hrtimer => monotonic_ns() + jiffies * self.clock.tick_ns,
+        }
+    }
+
+    /// Off the vCPU until woken or the time has come.
+    fn gp_sleep(&self, cpu: u32, until: Option<u64>, woken: impl Fn() -> bool) {
+        let mut host = Host::new(self, Actor::GpKthread, cpu);
+        // Switching away from the kthread is a quiescent state of its vCPU, if nothing else is there.
+        if let Some(gp_seq) = self.rcu.owed_gp(cpu) {
+            crate::sync::fence(Ordering::SeqCst); // F2
+            if self.vcpus.get(cpu).active() == 0 {
+                self.rcu
+                    .record_observed_qs(cpu, gp_seq, Resolution::ContextSwitch, &mut host);
+            }
+        }
+        self.vcpus.get(cpu).kthread.idle_enter();
+        self.gp.cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
+        let until = if self.hurried() {
+            Some(until.unwrap_or(u64::MAX).min(monotonic_ns() + HURRIED_NS))
+        } else {
+            until
+        };
+        loop {
+            self.gp.park.announce();
+            let late = until.is_some_and(|at| monotonic_ns() >= at);
+            if woken() || late || self.stopping() {
+                self.gp.park.withdraw();
+                break;
+            }
+            self.gp.park.sleep(self.parking, until);
+            if self.hurried() {
+                self.gp.park.withdraw();
+                break;
+            }
+        }
+        self.vcpus.get(cpu).kthread.idle_exit();
+    }
+
+    /// Stays on its vCPU unless that went offline.
+    fn place_kthread(&self, cpu: u32) -> u32 {
+        if self.vcpus.is_online(cpu) {
+            return cpu;
+        }
+        let to = self.vcpus.online().next_back().unwrap_or(cpu);
+        self.vcpus.get(cpu).kthread.idle_enter();
+        self.vcpus.get(to).kthread.idle_exit();
+        self.gp.cpu.store(to, Ordering::Relaxed);
+        self.counters.gp_migrations.fetch_add(1, Ordering::Relaxed);
+        to
+    }
+
+    /// The kthread is going to say that its own vCPU is quiescent. True of the kthread, and of the other threads
+    /// there once a pass has made sure of them.
+    fn prepare_early_report(&self, cpu: u32, host: &mut Host<'_>) -> bool {
+        self.make_sure(cpu, Kind::Normal, self.rcu.gp_seq(), host)
+    }
+
+    /// A scan is going to look at the vCPUs of this leaf that are waited for.
+    fn prepare_scan(&self, leaf: usize, host: &mut Host<'_>) {
+        crate::sync::fence(Ordering::SeqCst); // F2
+        let owed: Vec<u32> = self
+            .rcu
+            .owed_by_leaf(leaf)
+            .filter(|&cpu| self.vcpus.get(cpu).active() > 0)
+            .collect();
+        if owed.is_empty() {
+            return;
+        }
+        if self.rcu.is_preemptible() {
+            self.block_readers(owed.iter().copied(), None, host);
+            host.covered = Covered::Some(owed);
+        } else {
+            let gp_seq = self.rcu.gp_seq();
+            for &cpu in &owed {
+                self.ask(cpu, Kind::Normal, gp_seq, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Threads that use an engine: registered ones, by a [`Handle`] of their own, and all others, by an attachment
+//! that the thread keeps for itself.
+
+use super::callback::HostCb;
+use super::calls::{Patience, Served};
+use super::engine::{Engine, Shared};
+use super::slot::Slot;
+use super::softirq::SharedRef;
+use crate::error::Result;
+use crate::sync::{AtomicBool, light_fence};
+use crate::tree::FullCookie;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// A registered thread: the fastest way to read, and one place among an engine's virtual CPUs.
+///
+/// Guards borrow the handle, and calls that wait need it mutably, so that waiting inside a section does not
+/// compile:
+///
+/// ```compile_fail,E0502
+/// # use treercu::{config::Config, host::{Engine, Options}};
+/// # let engine = Engine::new(&Config::new(), &Options::default()).unwrap();
+/// let mut handle = engine.register().unwrap();
+/// let guard = handle.read_lock();
+/// handle.synchronize().unwrap(); // would wait for `guard`
+/// drop(guard);
+/// ```
+pub struct Handle {
+    slot: NonNull<Slot>,
+    /// Sections have words: preemptible.
+    preemptible: bool,
+    shared: SharedRef,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+// SAFETY: the slot lives as long as `shared`; everything in it that others touch is atomic or locked. A guard
+// borrows the handle, so it cannot be moved to another thread inside a section.
+unsafe impl Send for Handle {}
+
+/// A read-side section of a [`Handle`]. Not `Send`: it ends on the thread that began it.
+///
+/// ```compile_fail,E0277
+/// # use treercu::{config::Config, host::{Engine, Options}};
+/// # let engine = Engine::new(&Config::new(), &Options::default()).unwrap();
+/// let handle = engine.register().unwrap();
+/// let guard = handle.read_lock();
+/// std::thread::scope(|scope| { scope.spawn(move || drop(guard)); });
+/// ```
+#[must_use = "the section ends when the guard is dropped"]
+pub struct ReadGuard<'h> {
+    handle: &'h Handle,
+    _not_send: PhantomData<*mut ()>,
+}
+
+/// A read-side section of a thread that has no [`Handle`].
+#[must_use = "the section ends when the guard is dropped"]
+pub struct ThreadGuard<'e> {
+    slot: NonNull<Slot>,
+    shared: &'e Shared,
+    _not_send: PhantomData<*mut ()>,
+}
+
+mod sealed {
+    pub trait Sealed {
+        fn engine_id(&self) -> u64;
+    }
+}
+
+/// A proof that a read-side section is open.
+pub trait Section: sealed::Sealed {}
+
+impl sealed::Sealed for ReadGuard<'_> {
+    #[inline(always)]
+    fn engine_id(&self) -> u64 {
+        self.handle.shared.id
+    }
+}
+impl Section for ReadGuard<'_> {}
+impl sealed::Sealed for ThreadGuard<'_> {
+    #[inline(always)]
+    fn engine_id(&self) -> u64 {
+        self.shared.id
+    }
+}
+impl Section for ThreadGuard<'_> {}
+
+pub(super) fn section_of(section: &impl Section) -> u64 {
+    section.engine_id()
+}
+
+impl Handle {
+    pub(super) fn attach(shared: &SharedRef, cpu: Option<u32>) -> Result<Handle> {
+        let slot = NonNull::from(shared.attach(cpu)?);
+        Ok(Handle {
+            slot,
+            preemptible: shared.rcu.is_preemptible(),
+            shared: shared.clone(),
+            _not_sync: PhantomData,
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self) -> &Slot {
+        // SAFETY: slots live as long as `shared`, which this handle keeps.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// Number of the engine.
+    pub fn engine_id(&self) -> u64 {
+        self.shared.id
+    }
+
+    /// The virtual CPU it is attached to; hotplug may change it.
+    pub fn cpu(&self) -> u32 {
+        self.slot().cpu()
+    }
+
+    /// Opens a read-side section (`rcu_read_lock()`); sections nest.
+    ///
+    /// `preempt=full|lazy`: two plain stores and two loads a section. `preempt=none|voluntary`: nothing at all,
+    /// but the thread has to call [`Handle::quiescent`] every now and then, or block in the engine.
+    #[inline(always)]
+    pub fn read_lock(&self) -> ReadGuard<'_> {
+        if self.preemptible {
+            if self.slot().words.enter() {
+                self.shared.enter_marked(self.slot());
+            }
+        } else {
+            light_fence();
+        }
+        ReadGuard {
+            handle: self,
+            _not_send: PhantomData,
+        }
+    }
+
+    /// Passes a quiescent state (`cond_resched()`). Needed with `preempt=none|voluntary` only; one load unless a
+    /// grace period waits for this thread.
+    #[inline(always)]
+    pub fn quiescent(&mut self) {
+        if !self.preemptible && self.slot().words.is_marked() {
+            self.shared.quiescent_slow(self.slot());
+        }
+    }
+
+    /// `synchronize_rcu()`: waits until every section that is open now has ended.
+    pub fn synchronize(&mut self) -> Result<Served> {
+        let served = self.shared.synchronize(self.slot(), Patience(None))?;
+        Ok(served.expect("nothing to give up for"))
+    }
+
+    /// The same, until `cancel` is set: `None` then. Who sets it calls [`Engine::kick_waiters`] afterwards.
+    pub fn synchronize_cancellable(&mut self, cancel: &AtomicBool) -> Result<Option<Served>> {
+        self.shared.synchronize(self.slot(), Patience(Some(cancel)))
+    }
+
+    /// `rcu_barrier()`: waits until every callback queued before has been invoked.
+    pub fn barrier(&mut self) -> Result<()> {
+        self.shared.barrier(self.slot(), Patience(None)).map(drop)
+    }
+
+    /// The same, until `cancel` is set: `None` then.
+    pub fn barrier_cancellable(&mut self, cancel: &AtomicBool) -> Result<Option<()>> {
+        self.shared.barrier(self.slot(), Patience(Some(cancel)))
+    }
+
+    /// `call_rcu()`: has `f` called on an engine thread after a grace period. `f` must not wait for grace periods.
+    pub fn call(&self, f: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.shared.check("call")?;
+        self.shared.call(self.slot(), HostCb::closure(f));
+        Ok(())
+    }
+
+    /// `call_rcu_hurry()`: the same, never delayed to save power.
+    pub fn call_hurry(&self, f: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.call(f)
+    }
+
+    /// `kfree_rcu()`: drops the box after a grace period; no allocation.
+    pub fn defer_drop<T: Send + 'static>(&self, value: Box<T>) -> Result<()> {
+        self.shared.check("defer_drop")?;
+        self.shared.call(self.slot(), HostCb::free(value));
+        Ok(())
+    }
+
+    /// `start_poll_synchronize_rcu()`.
+    pub fn start_poll(&self) -> Result<u64> {
+        self.shared.start_poll(self.slot())
+    }
+
+    /// `start_poll_synchronize_rcu_full()`.
+    pub fn start_poll_full(&self) -> Result<FullCookie> {
+        self.shared.start_poll_full(self.slot())
+    }
+
+    /// `get_state_synchronize_rcu()`.
+    pub fn get_state(&self) -> u64 {
+        self.shared.rcu.get_state()
+    }
+
+    /// `get_state_synchronize_rcu_full()`.
+    pub fn get_state_full(&self) -> FullCookie {
+        self.shared.rcu.get_state_full()
+    }
+
+    /// `poll_state_synchronize_rcu()`: the grace period that this cookie needs is over.
+    pub fn poll_state(&self, cookie: u64) -> bool {
+        self.shared.rcu.poll_state(cookie)
+    }
+
+    /// `poll_state_synchronize_rcu_full()`.
+    pub fn poll_state_full(&self, cookie: FullCookie) -> bool {
+        self.shared.rcu.poll_state_full(cookie)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.detach(self.slot());
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Handle(engine {}, cpu {})", self.shared.id, self.cpu())
+    }
+}
+
+impl Drop for ReadGuard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.handle.preemptible {
+            if self.handle.slot().words.leave() {
+                self.handle.shared.left(self.handle.slot());
+            }
+        } else {
+            light_fence();
+        }
+    }
+}
+
+impl Drop for ThreadGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: slots live as long as `shared`.
+        let slot = unsafe { self.slot.as_ref() };
+        if slot.words.leave() {
+            self.shared.left(slot);
+        }
+    }
+}
+
+/// Attachments of one thread, one for each engine it has used.
+#[derive(Default)]
+struct Attachments {
+    /// Number and handle; the boxes do not move when the list grows.
+    list: RefCell<Vec<Box<Handle>>>,
+}
+
+thread_local! {
+    static ATTACHMENTS: Attachments = Attachments::default();
+    /// The engine used last, and its slot: valid while the attachment is in the list.
+    static LAST: Cell<(u64, *const Slot)> = const { Cell::new((0, std::ptr::null())) };
+}
+
+/// The calling thread's slot in this engine.
+#[inline]
+fn slot_of(shared: &SharedRef) -> Result<NonNull<Slot>> {
+    let (id, slot) = LAST.get();
+    match NonNull::new(slot.cast_mut()) {
+        Some(slot) if id == shared.id => Ok(slot),
+        _ => find_slot(shared),
+    }
+}
+
+#[cold]
+fn find_slot(shared: &SharedRef) -> Result<NonNull<Slot>> {
+    let found = ATTACHMENTS.try_with(|attachments| {
+        let mut list = attachments.list.borrow_mut();
+        if let Some(handle) = list.iter().find(|handle| handle.engine_id() == shared.id) {
+            return Ok(handle.slot);
+        }
+        // Engines that are closed need no attachment any more.
+        list.retain(|handle| {
+            handle.shared.state() != super::engine::State::Closed || handle.slot().words.nesting() > 0
+        });
+        let handle = Box::new(Handle::attach(shared, None)?);
+        let slot = handle.slot;
+        list.push(handle);
+        Ok(slot)
+    });
+    let slot = found.unwrap_or_else(|_| {
+        Err(crate::error::Error::Misuse {
+            call: "attach",
+            reason: "the thread is exiting and its attachments are gone".to_owned(),
+            allowed: "before the thread's destructors run",
+        })
+    })?;
+    LAST.set((shared.id, slot.as_ptr()));
+    Ok(slot)
+}
+
+impl Drop for Attachments {
+    fn drop(&mut self) {
+        let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
+    }
+}
+
+impl Engine {
+    /// Registers the calling thread, on the next online virtual CPU in turn.
+    pub fn register(&self) -> Result<Handle> {
+        Handle::attach(self.shared(), None)
+    }
+
+    /// Registers the calling thread on this virtual CPU.
+    pub fn register_on(&self, cpu: u32) -> Result<Handle> {
+        Handle::attach(self.shared(), Some(cpu))
+    }
+
+    /// The calling thread's own attachment, made by its first call, given up when the thread exits.
+    #[inline]
+    fn local(&self) -> Result<&Slot> {
+        let slot = slot_of(self.shared())?;
+        // SAFETY: slots live as long as the engine's shared part, which `self` keeps.
+        Ok(unsafe { slot.as_ref() })
+    }
+
+    /// Opens a read-side section (`rcu_read_lock()`); sections nest.
+    ///
+    /// With `preempt=none|voluntary` the thread stays attached afterwards and has to call
+    /// [`Engine::quiescent`] every now and then, block in the engine, or [`Engine::detach`].
+    #[inline]
+    pub fn read_lock(&self) -> Result<ThreadGuard<'_>> {
+        let slot = slot_of(self.shared())?;
+        // SAFETY: as in `local`.
+        let words = unsafe { &slot.as_ref().words };
+        if words.nesting() == 0 {
+            self.shared().check("read_lock")?;
+        }
+        if words.enter() {
+            // SAFETY: as in `local`.
+            self.shared().enter_marked(unsafe { slot.as_ref() });
+        }
+        Ok(ThreadGuard {
+            slot,
+            shared: self.shared(),
+            _not_send: PhantomData,
+        })
+    }
+
+    /// Gives up the calling thread's own attachment, unless it is inside a section. Its next call attaches anew.
+    pub fn detach(&self) {
+        let _ = ATTACHMENTS.try_with(|attachments| {
+            let mut list = attachments.list.borrow_mut();
+            list.retain(|handle| handle.engine_id() != self.id() || handle.slot().words.nesting() > 0);
+            LAST.set((0, std::ptr::null()));
+        });
+    }
+
+    /// Sections that the calling thread has open, one inside the other.
+    pub fn nesting(&self) -> u64 {
+        let (id, slot) = LAST.get();
+        match NonNull::new(slot.cast_mut()) {
+            // SAFETY: as in `local`.
+            Some(slot) if id == self.id() => unsafe { slot.as_ref() }.words.nesting(),
+            _ => self.local().map_or(0, |slot| slot.words.nesting()),
+        }
+    }
+
+    /// Passes a quiescent state; see [`Handle::quiescent`]. Inside a section it does nothing.
+    pub fn quiescent(&self) -> Result<()> {
+        let slot = self.local()?;
+        if !self.shared().rcu.is_preemptible() && slot.words.is_marked() && slot.words.nesting() == 0 {
+            self.shared().quiescent_slow(slot);
+        }
+        Ok(())
+    }
+
+    /// `synchronize_rcu()`: waits until every section that is open now has ended.
+    pub fn synchronize(&self) -> Result<Served> {
+        let served = self.shared().synchronize(self.local()?, Patience(None))?;
+        Ok(served.expect("nothing to give up for"))
+    }
+
+    /// The same, until `cancel` is set: `None` then. Who sets it calls [`Engine::kick_waiters`] afterwards.
+    pub fn synchronize_cancellable(&self, cancel: &AtomicBool) -> Result<Option<Served>> {
+        self.shared().synchronize(self.local()?, Patience(Some(cancel)))
+    }
+
+    /// `rcu_barrier()`: waits until every callback queued before has been invoked.
+    pub fn barrier(&self) -> Result<()> {
+        self.shared().barrier(self.local()?, Patience(None)).map(drop)
+    }
+
+    /// The same, until `cancel` is set: `None` then.
+    pub fn barrier_cancellable(&self, cancel: &AtomicBool) -> Result<Option<()>> {
+        self.shared().barrier(self.local()?, Patience(Some(cancel)))
+    }
+
+    /// `call_rcu()`: has `f` called on an engine thread after a grace period. `f` must not wait for grace periods.
+    pub fn call(&self, f: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.shared().check("call")?;
+        self.shared().call(self.local()?, HostCb::closure(f));
+        Ok(())
+    }
+
+    /// `call_rcu_hurry()`: the same, never delayed to save power.
+    pub fn call_hurry(&self, f: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.call(f)
+    }
+
+    /// `kfree_rcu()`: drops the box after a grace period; no allocation.
+    pub fn defer_drop<T: Send + 'static>(&self, value: Box<T>) -> Result<()> {
+        self.shared().check("defer_drop")?;
+        self.shared().call(self.local()?, HostCb::free(value));
+        Ok(())
+    }
+
+    /// `start_poll_synchronize_rcu()`.
+    pub fn start_poll(&self) -> Result<u64> {
+        self.shared().start_poll(self.local()?)
+    }
+
+    /// `start_poll_synchronize_rcu_full()`.
+    pub fn start_poll_full(&self) -> Result<FullCookie> {
+        self.shared().start_poll_full(self.local()?)
+    }
+
+    /// `get_state_synchronize_rcu()`.
+    pub fn get_state(&self) -> u64 {
+        self.shared().rcu.get_state()
+    }
+
+    /// `get_state_synchronize_rcu_full()`.
+    pub fn get_state_full(&self) -> FullCookie {
+        self.shared().rcu.get_state_full()
+    }
+
+    /// `poll_state_synchronize_rcu()`: the grace period that this cookie needs is over.
+    pub fn poll_state(&self, cookie: u64) -> bool {
+        self.shared().rcu.poll_state(cookie)
+    }
+
+    /// `poll_state_synchronize_rcu_full()`.
+    pub fn poll_state_full(&self, cookie: FullCookie) -> bool {
+        self.shared().rcu.poll_state_full(cookie)
+    }
+}

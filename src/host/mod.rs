@@ -1,0 +1,67 @@
+//! The world of real threads: the same Tree RCU protects real readers.
+//!
+//! An [`Engine`] is a tree whose CPUs are *virtual*: each is a run queue of OS threads. Threads read through a
+//! [`Handle`] or simply through the engine, which attaches them by itself; updaters wait, poll or queue callbacks.
+//!
+//! ```
+//! use treercu::config::Config;
+//! use treercu::host::{Engine, Options, RcuPtr};
+//!
+//! let engine = Engine::new(&Config::new().with("nr_cpus", 2)?.with("hz", 1000)?, &Options::default())?;
+//! let shared = RcuPtr::new(&engine, String::from("old"));
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| {
+//!         let section = engine.read_lock().unwrap();
+//!         assert!(["old", "new"].contains(&shared.load(&section).as_str()));
+//!     });
+//!     // The old string is freed after a grace period, when no reader can hold it any more.
+//!     shared.replace(String::from("new")).unwrap();
+//!     engine.synchronize().unwrap();
+//! });
+//! # Ok::<(), treercu::error::Error>(())
+//! ```
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `engine` | the engine's parts, its threads, opening and closing |
+//! | `handle` | registered threads and their guards; the attachment that a thread keeps for itself |
+//! | `pointer` | RCU-protected pointers |
+//! | `calls` | waiting, callbacks, cookies, slow paths of readers |
+//! | `reader` | the three words of a reader |
+//! | [`order`] | why that is enough: the memory-ordering argument; heavy fences |
+//! | `pass` | making sure of readers before a quiescent state is reported |
+//! | `vcpu` | virtual CPUs and their scan sets |
+//! | `slot` | records of attached threads, and what they block on |
+//! | `gp_thread`, `tick`, `softirq` | the engine's threads |
+//! | `hotplug` | virtual CPUs coming and going |
+//! | `world` | the engine's requests, answered |
+//! | `callback` | what `call_rcu()` queues |
+//! | `park`, `clock`, `os` | blocking, time, the rest of the operating system |
+
+mod callback;
+mod calls;
+mod clock;
+mod engine;
+mod gp_thread;
+mod handle;
+mod hotplug;
+pub mod order;
+mod os;
+mod park;
+mod pass;
+mod pointer;
+mod reader;
+mod slot;
+mod softirq;
+mod tick;
+mod vcpu;
+mod world;
+
+pub use calls::Served;
+pub use engine::{Engine, Lateness, Options, Remaining, State, ThreadCpu, TimerMode};
+pub use handle::{Handle, ReadGuard, Section, ThreadGuard};
+pub use order::FenceMode;
+pub use os::ParkMode;
+pub use pointer::{PtrReader, RcuPtr, ReadRef};
+pub use slot::MAX_THREADS;
+pub use softirq::Panics;

@@ -1,0 +1,162 @@
+//! Why readers need no fence: the memory-ordering argument of the host world, and its fences.
+//!
+//! # The promise
+//!
+//! If any part of a read-side section comes before a grace period's start, all of it comes before the
+//! grace period's end; and a section that the grace period did not wait for sees every store that came
+//! before its start. A *grace period* here is a normal or an expedited one.
+//!
+//! # The reader's two stores and what they pair with
+//!
+//! A preemptible reader ([`super::slot`]) does, with `L` a compiler barrier and nothing else:
+//!
+//! | entering | leaving |
+//! |---|---|
+//! | R1 `nesting = n + 1` | R4 `nesting = n - 1`, release |
+//! | R2 `L` | R5 `L` |
+//! | R3 look at `eqs`, then the section | R6 look at `special` |
+//!
+//! Whoever is about to say that a vCPU is quiescent makes a *pass* ([`super::pass`]) over the threads
+//! attached to it:
+//!
+//! | step | |
+//! |---|---|
+//! | P1 | under the run queue's lock: `special \|= MARK` for each thread of the scan set, and `eqs = PROPOSED` for those found outside before |
+//! | P2 | one **heavy fence** `H` |
+//! | P3 | read `nesting`, acquire |
+//!
+//! `H` is `membarrier(PRIVATE_EXPEDITED)`: it acts as a full fence in every running thread of the process at
+//! some instruction between its call and its return (a thread that does not run passed a full fence when it
+//! was switched out or will when it is switched in). So for each reader `H` falls between two of its
+//! instructions, and each pair *store, `L`, load* of the reader makes a Dekker pair with the passes'
+//! *store, `H`, load*:
+//!
+//! 1. **R1/R3 against the updater.** P3 reads 0 and the section of R1 is open later all the same: then R1 was
+//!    not visible at P3, so `H` fell before R1 in that thread, so the section's loads come after `H` and see
+//!    all that the updater stored before the grace period's start (its stores reach the pass by the chain of
+//!    node locks: call or request, leaf … root, start of `gp_seq`, each acquisition a full barrier).
+//! 2. **R4 against P3.** P3 reads 0, left there by R4: R4 is a release and P3 an acquire, so everything in that
+//!    section comes before the report, and by the chain of locks before the end of the grace period.
+//! 3. **R4/R6 against P1/P3.** P3 reads non-zero with the mark still set: `H` did not fall after R4 of that
+//!    section; so R6 comes after `H` and sees the mark. That reader's outermost unlock takes the slow path,
+//!    where the lock of its slot orders it against P3's decision to put it on the leaf's list.
+//!    If P3 finds the mark gone, the reader itself took it off with a read-modify-write outside any section
+//!    after P1 put it there; what it opened since sees the updater's stores through that pair. Only the reader
+//!    ever takes a mark off: a pass that did so for another pass could rely on a stale 0.
+//! 4. **R1/R3 against P1 (`eqs`).** A grant is made after P3 read 0 and only for a proposal that this pass made
+//!    or saw before its `H`. Either the pass sees R1, and there is no grant; or `H` fell before R1, and R3 sees
+//!    the proposal (or what became of it), so that the reader re-enters the scan set before its first protected
+//!    load: a swap on `eqs`, the run queue's lock, `fence(SeqCst)` (F1).
+//! 5. **F1 against a pass that skips.** A pass looks for threads at all by `active` (of a vCPU) or `readers` (of
+//!    the engine), read after `fence(SeqCst)` (F2). If it reads a value without the re-entering thread, F2 comes
+//!    before F1 in the order of fences, and the thread's loads see the updater's stores. This is why a grace
+//!    period with no thread in any scan set needs no `membarrier`.
+//!
+//! Nothing here rests on the order between two readers: `H` gives none.
+//!
+//! One pass serves a whole leaf of a scan, or all leaves of an expedited grace period. The start of a normal
+//! grace period itself therefore needs only F2: each later sample has its own `H` or F2 after the start.
+//!
+//! # Without membarrier
+//!
+//! `L` becomes `fence(SeqCst)` and `H` becomes `fence(SeqCst)`; the pairs above are then the textbook ones. The
+//! readers' fast path is the same code: `eqs` and `special` carry a bit [`FENCED`] that sends each entry and each
+//! exit through the slow path, where the fence is.
+//!
+//! # Non-preemptible readers
+//!
+//! Sections of `preempt=none` and `voluntary` have no words at all: only compiler barriers. A thread in the scan set
+//! is inside a section for all that anybody knows until it passes a quiescent state, which it does itself: it loads
+//! `special` (acquire) and, if marked, takes the run queue's lock and answers. The mark is set under that lock after
+//! the grace period's start; the lock orders the thread's earlier sections before the report, and its later ones
+//! after the updater's stores. Entering and leaving the scan set (attach, blocking, detach) goes through the lock and
+//! F1. `H` is not needed anywhere.
+//!
+//! # Two threads blocked on one word
+//!
+//! [`super::park::Park`]: the sleeper announces (SeqCst swap), looks again, sleeps; the waker stores what is waited
+//! for, then swaps. One of them sees the other.
+//!
+//! # Who checks this
+//!
+//! `tests/loom` holds models of each pair, built from the same files, with a mutant for each fence and ordering;
+//! its table says which model kills which mutant. There `membarrier` is modelled as `fence(SeqCst)` on both sides, which
+//! is stronger than the real thing between two readers; hence the rule above.
+
+use crate::error::{Error, Result};
+use crate::sync::{Ordering, fence};
+
+/// Bit of `eqs` and `special`: readers have to execute full fences themselves.
+pub(super) const FENCED: u32 = 1 << 31;
+
+/// Which heavy fence an engine uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FenceMode {
+    /// `membarrier` where there is one, else the fallback.
+    Auto,
+    /// `membarrier(PRIVATE_EXPEDITED)`; an error where it is missing.
+    Membarrier,
+    /// Full fences in the readers.
+    Fallback,
+}
+
+/// The heavy fence in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeavyFence {
+    #[cfg(target_os = "linux")]
+    Membarrier,
+    Full,
+}
+
+impl HeavyFence {
+    pub fn choose(mode: FenceMode) -> Result<Self> {
+        match (mode, register()) {
+            (FenceMode::Fallback, _) => Ok(HeavyFence::Full),
+            #[cfg(target_os = "linux")]
+            (_, true) => Ok(HeavyFence::Membarrier),
+            (FenceMode::Membarrier, _) => Err(Error::config(
+                "fence",
+                "membarrier",
+                "this system has no membarrier(PRIVATE_EXPEDITED)",
+                "auto, fallback",
+            )),
+            _ => Ok(HeavyFence::Full),
+        }
+    }
+
+    /// What the readers' words carry.
+    pub fn reader_bits(self) -> u32 {
+        if self == HeavyFence::Full { FENCED } else { 0 }
+    }
+
+    /// `H`. Pairs with `L` of every reader.
+    pub fn execute(self) {
+        fence(Ordering::SeqCst);
+        #[cfg(target_os = "linux")]
+        if self == HeavyFence::Membarrier {
+            use rustix::thread::{MembarrierCommand, membarrier};
+            // The process is registered, so this cannot fail.
+            membarrier(MembarrierCommand::PrivateExpedited).expect("membarrier of a registered process");
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_os = "linux")]
+            HeavyFence::Membarrier => "membarrier",
+            HeavyFence::Full => "fallback",
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn register() -> bool {
+    use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
+    membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)
+        && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn register() -> bool {
+    false
+}

@@ -1,0 +1,182 @@
+//! Waiting: grace periods, barriers, cookies, callbacks.
+
+use crate::{config, eventually, everywhere, open};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use treercu::host::{Engine, Options};
+
+#[test]
+fn a_call_returns_after_a_grace_period_that_began_after_it() {
+    everywhere(4, |which, engine| {
+        let before = engine.gp_seq();
+        for _ in 0..3 {
+            let served = engine.synchronize().expect("open");
+            assert!(served.gp_seq & 3 == 1, "{which}: {served:?}");
+        }
+        assert!(engine.gp_seq() >= before + 3 * 4, "{which}");
+    });
+}
+
+#[test]
+fn both_routes_and_many_callers() {
+    for wake in [0, 1] {
+        let engine = Engine::new(
+            &config(3, "full")
+                .with("rcu_normal_wake_from_gp", wake)
+                .expect("in range"),
+            &Options::default(),
+        )
+        .expect("an engine");
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    let mut handle = engine.register().expect("a handle");
+                    for _ in 0..5 {
+                        assert_eq!(handle.synchronize().expect("open").direct, wake == 1);
+                    }
+                });
+            }
+        });
+        let gps = engine.take_grace_periods();
+        assert_eq!(gps.requests.iter().sum::<i64>(), 80);
+        assert!(gps.len() >= 5);
+    }
+}
+
+#[test]
+fn a_reader_holds_a_grace_period_up_until_it_leaves() {
+    everywhere(2, |which, engine| {
+        let left = AtomicBool::new(false);
+        let inside = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut reader = engine.register().expect("a handle");
+                let section = reader.read_lock();
+                inside.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(40));
+                left.store(true, Ordering::SeqCst);
+                drop(section);
+                reader.quiescent();
+            });
+            eventually("inside", || inside.load(Ordering::SeqCst));
+            engine.synchronize().expect("open");
+            assert!(left.load(Ordering::SeqCst), "{which}: the reader is still inside");
+        });
+    });
+}
+
+#[test]
+fn callbacks_run_once_and_a_barrier_waits_for_them() {
+    everywhere(3, |which, engine| {
+        let ran = Arc::new(AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let ran = ran.clone();
+                        engine
+                            .call(move || {
+                                ran.fetch_add(1, Ordering::SeqCst);
+                            })
+                            .expect("open");
+                    }
+                });
+            }
+        });
+        engine.barrier().expect("open");
+        assert_eq!(ran.load(Ordering::SeqCst), 2000, "{which}");
+        eventually(which, || {
+            let counters = engine.counters();
+            counters.callbacks_invoked == counters.callbacks_queued
+        });
+    });
+}
+
+#[test]
+fn rcuc_threads_run_callbacks_too() {
+    let options = Options {
+        rcuc: true,
+        ..Options::default()
+    };
+    let engine = open(2, "full", &options);
+    let name = Arc::new(std::sync::Mutex::new(String::new()));
+    let seen = name.clone();
+    engine
+        .call(move || {
+            *seen.lock().unwrap() = std::thread::current().name().unwrap_or("").to_owned();
+        })
+        .expect("open");
+    engine.barrier().expect("open");
+    assert!(name.lock().unwrap().starts_with("treercu-rcuc/"));
+}
+
+#[test]
+fn cookies_come_true_without_a_caller() {
+    everywhere(2, |which, engine| {
+        let plain = engine.start_poll().expect("open");
+        let full = engine.start_poll_full().expect("open");
+        assert!(!engine.poll_state(plain), "{which}");
+        engine.detach();
+        eventually(which, || engine.poll_state(plain) && engine.poll_state_full(full));
+    });
+}
+
+#[test]
+fn a_cancelled_call_returns_and_the_next_one_works() {
+    let engine = open(2, "full", &Options::default());
+    let inside = AtomicBool::new(false);
+    let go = AtomicBool::new(false);
+    let cancel = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let section = engine.read_lock().expect("open");
+            inside.store(true, Ordering::SeqCst);
+            eventually("go", || go.load(Ordering::SeqCst));
+            drop(section);
+        });
+        eventually("inside", || inside.load(Ordering::SeqCst));
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            cancel.store(true, Ordering::SeqCst);
+            engine.kick_waiters();
+        });
+        let mut handle = engine.register().expect("a handle");
+        let began = Instant::now();
+        assert_eq!(handle.synchronize_cancellable(&cancel).expect("open"), None);
+        assert!(began.elapsed() < Duration::from_secs(5));
+        go.store(true, Ordering::SeqCst);
+        for _ in 0..3 {
+            handle.synchronize().expect("open");
+        }
+    });
+}
+
+#[test]
+fn waiting_where_it_could_never_return_is_refused() {
+    everywhere(2, |which, engine| {
+        let section = engine.read_lock().expect("open");
+        let err = engine.synchronize().expect_err("inside a section").to_string();
+        assert!(
+            err.contains("synchronize") && err.contains("section"),
+            "{which}: {err}"
+        );
+        assert!(engine.barrier().is_err());
+        drop(section);
+        engine.synchronize().expect("outside");
+        let (send, receive) = std::sync::mpsc::channel();
+        let inner = engine.clone();
+        engine
+            .call(move || {
+                send.send(inner.synchronize().map_err(|e| e.to_string()))
+                    .expect("sent")
+            })
+            .expect("open");
+        engine.detach();
+        let err = receive
+            .recv_timeout(Duration::from_secs(20))
+            .expect("the callback ran")
+            .expect_err("inside a callback");
+        assert!(err.contains("callback"), "{which}: {err}");
+    });
+}
