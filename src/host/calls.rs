@@ -24,14 +24,14 @@ pub struct Served {
 pub(super) struct Patience<'c>(pub Option<&'c AtomicBool>);
 
 impl Patience<'_> {
-    fn is_over(self) -> bool {
+    pub(super) fn is_over(self) -> bool {
         self.0.is_some_and(|cancel| cancel.load(Ordering::SeqCst))
     }
 }
 
 impl Shared {
     /// A blocking call may be made here.
-    fn may_block(&self, call: &'static str, slot: &Slot) -> Result<()> {
+    pub(super) fn may_block(&self, call: &'static str, slot: &Slot) -> Result<()> {
         self.check(call)?;
         if slot.words.nesting() > 0 {
             return Err(Error::Misuse {
@@ -58,14 +58,18 @@ impl Shared {
     }
 
     /// Non-preemptible threads are inside for all that anybody knows as soon as they run again.
-    fn run_again(&self, slot: &Slot) {
+    pub(super) fn run_again(&self, slot: &Slot) {
         if !self.rcu.is_preemptible() && !slot.words.is_active() {
             slot.words.set_active();
             self.vcpus.join(slot);
         }
     }
 
-    fn closed_meanwhile<T>(&self, call: &'static str, patience: Patience<'_>) -> Result<Option<T>> {
+    pub(super) fn closed_meanwhile<T>(
+        &self,
+        call: &'static str,
+        patience: Patience<'_>,
+    ) -> Result<Option<T>> {
         if self.stopping() && !patience.is_over() {
             return Err(Error::Misuse {
                 call,

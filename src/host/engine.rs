@@ -8,6 +8,7 @@ use super::os::{self, ParkMode};
 use super::park::Parking;
 use super::slot::{Slot, Slots};
 use super::softirq::{Panics, SharedRef, Softirq, WeakShared};
+use super::stalls::{HostStall, Stalls};
 use super::tick::Ticks;
 use super::vcpu::Vcpus;
 use super::world::{Actor, Host, Records};
@@ -115,6 +116,7 @@ pub(super) struct Shared {
     pub soft: Softirq,
     pub counters: HostCounters,
     pub records: Records,
+    pub stalls: Stalls,
     pub trace: Option<WorldLock<Trace>>,
     pub threads: WorldLock<Vec<JoinHandle<()>>>,
     pub failed: WorldLock<Vec<String>>,
@@ -363,6 +365,7 @@ impl Engine {
             soft: Softirq::new(tun.nr_cpus, options.rcuc),
             counters: HostCounters::default(),
             records: Records::default(),
+            stalls: Stalls::default(),
             trace,
             threads: WorldLock::default(),
             failed: WorldLock::default(),
@@ -457,6 +460,8 @@ impl Engine {
             tick_cpu_ns: cpu.tick_ns,
             gp_kthread_migrations: get(&c.gp_migrations),
             cpus_offlined: get(&c.offlined),
+            expedited_grace_periods: crate::tree::seq::ctr(shared.rcu.exp_seq()),
+            stalls: shared.stalls.count(),
             heavy_fences: get(&c.heavy_fences),
             readers_blocked: get(&c.blocked),
             eqs_grants: get(&c.grants),
@@ -487,6 +492,11 @@ impl Engine {
     /// `membarrier`, or `fallback` where readers execute full fences.
     pub fn fence_name(&self) -> &'static str {
         self.shared().fence.name()
+    }
+
+    /// Grace periods that lasted longer than the stall timeout, and who held them up.
+    pub fn stalls(&self) -> Vec<HostStall> {
+        self.shared().stalls.all()
     }
 
     /// Callbacks that panicked.

@@ -49,12 +49,13 @@ impl Shared {
             let mut host = Host::new(self, Actor::GpKthread, cpu);
             match kthread.upcoming() {
                 None => {}
-                Some(Upcoming::EarlyReport) => {
-                    if self.tun.early_qs && !self.prepare_early_report(cpu, &mut host) {
-                        // Non-preemptible threads were asked; the last of them reports this vCPU.
-                        kthread.decline_early_report();
-                    }
+                Some(Upcoming::EarlyReport)
+                    if self.tun.early_qs && !self.prepare_early_report(cpu, &mut host) =>
+                {
+                    // Non-preemptible threads were asked; the last of them reports this vCPU.
+                    kthread.decline_early_report();
                 }
+                Some(Upcoming::EarlyReport) => {}
                 Some(Upcoming::Scan(leaf)) => self.prepare_scan(leaf, &mut host),
             }
             let ctx = host.ctx();

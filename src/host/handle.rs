@@ -155,6 +155,18 @@ impl Handle {
         self.shared.synchronize(self.slot(), Patience(Some(cancel)))
     }
 
+    /// `synchronize_rcu_expedited()`: the same without waiting for anybody's tick or turn; the caller drives it.
+    pub fn synchronize_expedited(&mut self) -> Result<Served> {
+        let served = self.shared.synchronize_expedited(self.slot(), Patience(None))?;
+        Ok(served.expect("nothing to give up for"))
+    }
+
+    /// The same, until `cancel` is set: `None` then, unless others rely on this caller, who goes on for them.
+    pub fn synchronize_expedited_cancellable(&mut self, cancel: &AtomicBool) -> Result<Option<Served>> {
+        self.shared
+            .synchronize_expedited(self.slot(), Patience(Some(cancel)))
+    }
+
     /// `rcu_barrier()`: waits until every callback queued before has been invoked.
     pub fn barrier(&mut self) -> Result<()> {
         self.shared.barrier(self.slot(), Patience(None)).map(drop)
@@ -254,8 +266,7 @@ impl Drop for ThreadGuard<'_> {
 /// Attachments of one thread, one for each engine it has used.
 #[derive(Default)]
 struct Attachments {
-    /// Number and handle; the boxes do not move when the list grows.
-    list: RefCell<Vec<Box<Handle>>>,
+    list: RefCell<Vec<Handle>>,
 }
 
 thread_local! {
@@ -285,7 +296,7 @@ fn find_slot(shared: &SharedRef) -> Result<NonNull<Slot>> {
         list.retain(|handle| {
             handle.shared.state() != super::engine::State::Closed || handle.slot().words.nesting() > 0
         });
-        let handle = Box::new(Handle::attach(shared, None)?);
+        let handle = Handle::attach(shared, None)?;
         let slot = handle.slot;
         list.push(handle);
         Ok(slot)
@@ -386,6 +397,20 @@ impl Engine {
     /// The same, until `cancel` is set: `None` then. Who sets it calls [`Engine::kick_waiters`] afterwards.
     pub fn synchronize_cancellable(&self, cancel: &AtomicBool) -> Result<Option<Served>> {
         self.shared().synchronize(self.local()?, Patience(Some(cancel)))
+    }
+
+    /// `synchronize_rcu_expedited()`: the same without waiting for anybody's tick or turn; the caller drives it.
+    pub fn synchronize_expedited(&self) -> Result<Served> {
+        let served = self
+            .shared()
+            .synchronize_expedited(self.local()?, Patience(None))?;
+        Ok(served.expect("nothing to give up for"))
+    }
+
+    /// The same, until `cancel` is set: `None` then, unless others rely on this caller, who goes on for them.
+    pub fn synchronize_expedited_cancellable(&self, cancel: &AtomicBool) -> Result<Option<Served>> {
+        self.shared()
+            .synchronize_expedited(self.local()?, Patience(Some(cancel)))
     }
 
     /// `rcu_barrier()`: waits until every callback queued before has been invoked.

@@ -27,6 +27,7 @@
 //! | `handle` | registered threads and their guards; the attachment that a thread keeps for itself |
 //! | `pointer` | RCU-protected pointers |
 //! | `calls` | waiting, callbacks, cookies, slow paths of readers |
+//! | `expedited` | expedited grace periods, driven by their caller |
 //! | `reader` | the three words of a reader |
 //! | [`order`] | why that is enough: the memory-ordering argument; heavy fences |
 //! | `pass` | making sure of readers before a quiescent state is reported |
@@ -35,6 +36,7 @@
 //! | `gp_thread`, `tick`, `softirq` | the engine's threads |
 //! | `hotplug` | virtual CPUs coming and going |
 //! | `world` | the engine's requests, answered |
+//! | `stalls` | stall reports with the threads' names |
 //! | `callback` | what `call_rcu()` queues |
 //! | `park`, `clock`, `os` | blocking, time, the rest of the operating system |
 
@@ -42,6 +44,7 @@ mod callback;
 mod calls;
 mod clock;
 mod engine;
+mod expedited;
 mod gp_thread;
 mod handle;
 mod hotplug;
@@ -53,6 +56,7 @@ mod pointer;
 mod reader;
 mod slot;
 mod softirq;
+mod stalls;
 mod tick;
 mod vcpu;
 mod world;
@@ -65,3 +69,4 @@ pub use os::ParkMode;
 pub use pointer::{PtrReader, RcuPtr, ReadRef};
 pub use slot::MAX_THREADS;
 pub use softirq::Panics;
+pub use stalls::HostStall;

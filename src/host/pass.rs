@@ -136,6 +136,9 @@ impl Shared {
 
     /// The last thread that owed an answer on `cpu` gave it.
     pub(super) fn answered(&self, cpu: u32, answered: Answered, host: &mut Host<'_>) {
+        if answered.expedited {
+            self.report_expedited(cpu, host);
+        }
         host.cpu = cpu;
         if let Some(gp_seq) = answered.normal {
             // The thread is at an entry of the engine, outside any section, so it serves the core of its vCPU:

@@ -111,16 +111,25 @@ impl<T: Send + Sync + 'static> RcuPtr<T> {
     /// Error: as for [`Engine::synchronize`]; nothing was replaced then, or the old value is leaked when the engine
     /// was closed while this waited.
     pub fn swap(&self, value: T) -> Result<T> {
+        self.swap_after(value, "swap", Engine::synchronize)
+    }
+
+    /// The same with an expedited grace period.
+    pub fn swap_expedited(&self, value: T) -> Result<T> {
+        self.swap_after(value, "swap_expedited", Engine::synchronize_expedited)
+    }
+
+    fn swap_after<W>(&self, value: T, call: &'static str, wait: impl Fn(&Engine) -> Result<W>) -> Result<T> {
         if self.engine.nesting() > 0 {
             return Err(Error::Misuse {
-                call: "swap",
+                call,
                 reason: "called inside a read-side section, which it would wait for".to_owned(),
                 allowed: "outside read-side sections",
             });
         }
-        self.engine.shared().check("swap")?;
+        self.engine.shared().check(call)?;
         let old = self.ptr.swap(Box::into_raw(Box::new(value)), Ordering::AcqRel);
-        self.engine.synchronize()?;
+        wait(&self.engine)?;
         // SAFETY: unpublished, and every section that may have loaded it has ended.
         Ok(*unsafe { Box::from_raw(old) })
     }

@@ -23,6 +23,8 @@ pub(super) struct Slot {
     /// Passes in a row that found it outside any section.
     pub quiet: AtomicU32,
     pub wait: Wait,
+    /// The thread's own handle on the tree's lists, kept from wait to wait.
+    pub waiter: WorldLock<Waiter>,
     pub state: WorldLock<SlotState>,
 }
 
@@ -31,8 +33,6 @@ pub(super) struct Slot {
 pub(super) struct SlotState {
     /// Where the tree has queued it, if it was found inside a section.
     pub reader: Reader,
-    /// The thread's handle on the tree's lists, kept from wait to wait.
-    pub waiter: Waiter,
     /// Non-preemptible: move to this vCPU at the next quiescent state.
     pub move_to: Option<u32>,
     /// Name of the thread, for stall reports.
@@ -96,6 +96,12 @@ impl Wait {
         }
     }
 
+    /// The thread itself: wait `number` goes on, and the next completion ends it. One that is on its way for an
+    /// earlier reason ends it early.
+    pub fn rearm(&self, number: u64) {
+        self.done.store(number - 1, Ordering::SeqCst);
+    }
+
     /// Has the thread look at its reasons to give up.
     pub fn kick(&self, how: Parking) {
         self.park.wake(how);
@@ -121,9 +127,9 @@ impl Slot {
             place: AtomicU32::new(0),
             quiet: AtomicU32::new(0),
             wait: Wait::default(),
+            waiter: WorldLock::new(Waiter::new(u64::from(index))),
             state: WorldLock::new(SlotState {
                 reader: Reader::new(u64::from(index)),
-                waiter: Waiter::new(u64::from(index)),
                 move_to: None,
                 name: String::new(),
             }),
@@ -141,9 +147,14 @@ impl Slot {
     /// Begins a wait and gives the tree's handle on it.
     pub fn begin_wait(&self) -> (u64, Waiter) {
         let number = self.wait.begin();
-        let mut state = self.state.lock();
-        state.waiter.renew(number << INDEX_BITS | u64::from(self.index));
-        (number, state.waiter.clone())
+        let mut waiter = self.waiter.lock();
+        waiter.renew(self.token(number));
+        (number, waiter.clone())
+    }
+
+    /// What the tree's lists call wait `number` of this slot.
+    pub fn token(&self, number: u64) -> u64 {
+        number << INDEX_BITS | u64::from(self.index)
     }
 }
 

@@ -7,6 +7,7 @@ use super::vcpu::Kind;
 use crate::stats::{Counters, GracePeriods};
 use crate::sync::{Ordering, fence};
 use crate::trace::{Context, Event, Record};
+use crate::tree::StallReport;
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, Work, WorkItem, World};
@@ -37,7 +38,7 @@ impl Actor {
 pub(super) enum Covered {
     #[default]
     None,
-    /// All but those of `Host::unanswered`.
+    /// All but those of `Host::unanswered`, for an expedited grace period.
     All,
     /// These of one leaf, by number.
     Some(Vec<u32>),
@@ -96,6 +97,7 @@ impl<'s> Host<'s> {
         while let Some((cpu, ipi)) = self.ipis.pop() {
             match ipi {
                 Ipi::Barrier => self.shared.rcu.barrier_ipi(cpu, self),
+                Ipi::Exp => self.shared.expedited_ipi(cpu, self),
             }
         }
     }
@@ -121,8 +123,10 @@ impl World for Host<'_> {
         let vcpu = self.shared.vcpus.get(cpu);
         let sure = match &self.covered {
             Covered::None => false,
-            Covered::All => !self.unanswered.contains(&cpu),
-            Covered::Some(cpus) => cpus.contains(&cpu) && !self.unanswered.contains(&cpu),
+            // The kthread is no reader.
+            Covered::All if self.unanswered.contains(&cpu) => return WatchSnap::WATCHING,
+            Covered::All => return WatchSnap::IDLE,
+            Covered::Some(cpus) => cpus.contains(&cpu),
         };
         if sure || vcpu.active() == 0 {
             vcpu.kthread.snap()
@@ -167,9 +171,18 @@ impl World for Host<'_> {
         // The list's count goes first: the thread may begin its next wait at once and wants its node back.
         drop(waiter);
         self.shared.counters.wakeups.fetch_add(1, Ordering::Relaxed);
+        // Before the caller goes on and perhaps looks at the records.
+        self.shared.records.released(gp_seq);
         let slot = self.shared.slots.get(index);
         slot.wait.complete(number, gp_seq, self.shared.parking);
-        self.shared.records.released(gp_seq);
+    }
+
+    fn is_alone(&self, cpu: u32) -> bool {
+        !self.unanswered.contains(&cpu)
+    }
+
+    fn stall(&mut self, report: &StallReport) {
+        self.shared.stalls.report(self.shared, report);
     }
 
     fn queue_work(&mut self, item: WorkItem) -> bool {

@@ -21,6 +21,8 @@ pub struct WatchSnap(pub u64);
 impl WatchSnap {
     /// In the kernel, as at boot.
     pub const WATCHING: WatchSnap = WatchSnap(WATCHING);
+    /// In an extended quiescent state.
+    pub const IDLE: WatchSnap = WatchSnap(CONTEXT_IDLE);
 
     /// The CPU was in an extended quiescent state at that moment.
     pub fn in_eqs(self) -> bool {

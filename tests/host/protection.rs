@@ -69,13 +69,16 @@ fn stress(which: &str, engine: &Engine, for_ms: u64, hotplug: bool) {
                 engine.quiescent().expect("open");
             }
         });
-        for number in 0..2 {
+        for number in 0..3 {
             let (shared, stop, updates) = (&shared, &stop, &updates);
             scope.spawn(move || {
                 let mut n = 0;
                 while !stop.load(Ordering::Relaxed) {
                     if number == 0 {
                         drop(shared.swap(Canary::new()).expect("open"));
+                    } else if number == 2 {
+                        drop(shared.swap_expedited(Canary::new()).expect("open"));
+                        std::thread::sleep(Duration::from_micros(50));
                     } else {
                         shared.replace(Canary::new()).expect("open");
                         std::thread::sleep(Duration::from_micros(100));

@@ -67,6 +67,93 @@ fn a_reader_holds_a_grace_period_up_until_it_leaves() {
 }
 
 #[test]
+fn an_expedited_call_waits_for_readers_and_for_nothing_else() {
+    everywhere(2, |which, engine| {
+        for _ in 0..100 {
+            engine.synchronize_expedited().expect("open");
+        }
+        let gps = engine.counters().grace_periods;
+        assert_eq!(gps, 0, "{which}: an expedited grace period starts no normal one");
+        assert!(engine.counters().expedited_grace_periods >= 100);
+        // This thread goes on through a handle; its own attachment would have to report too.
+        engine.detach();
+        for on_my_cpu in [false, true] {
+            let left = AtomicBool::new(false);
+            let inside = AtomicBool::new(false);
+            let mut me = engine.register_on(0).expect("a handle");
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut reader = engine.register_on(u32::from(!on_my_cpu)).expect("a handle");
+                    let section = reader.read_lock();
+                    inside.store(true, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(30));
+                    left.store(true, Ordering::SeqCst);
+                    drop(section);
+                    reader.quiescent();
+                });
+                eventually("inside", || inside.load(Ordering::SeqCst));
+                me.synchronize_expedited().expect("open");
+                assert!(left.load(Ordering::SeqCst), "{which}, same vCPU: {on_my_cpu}");
+            });
+        }
+    });
+}
+
+#[test]
+fn many_expedited_callers_share_grace_periods() {
+    everywhere(5, |which, engine| {
+        let engine = &engine;
+        std::thread::scope(|scope| {
+            for number in 0..12u32 {
+                scope.spawn(move || {
+                    let mut handle = engine.register_on(number % 5).expect("a handle");
+                    for round in 0..200 {
+                        if number < 4 {
+                            drop(handle.read_lock());
+                            handle.quiescent();
+                            if round % 50 == 0 {
+                                std::thread::sleep(Duration::from_micros(200));
+                            }
+                        } else {
+                            handle.synchronize_expedited().expect("open");
+                        }
+                    }
+                });
+            }
+        });
+        assert!(engine.counters().expedited_grace_periods > 0, "{which}");
+    });
+}
+
+#[test]
+fn a_stall_names_the_thread() {
+    for preempt in ["full", "none"] {
+        let config = config(2, preempt)
+            .with("rcu_cpu_stall_timeout", 3)
+            .expect("in range");
+        let engine = Engine::new(&config, &Options::default()).expect("an engine");
+        let inside = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reading = std::thread::Builder::new().name("dawdler".into());
+            let spawned = reading.spawn_scoped(scope, || {
+                let mut reader = engine.register().expect("a handle");
+                let section = reader.read_lock();
+                inside.store(true, Ordering::SeqCst);
+                eventually("a stall", || !engine.stalls().is_empty());
+                drop(section);
+                reader.quiescent();
+            });
+            spawned.expect("a thread");
+            eventually("inside", || inside.load(Ordering::SeqCst));
+            engine.synchronize().expect("open");
+        });
+        let stall = engine.stalls()[0].clone();
+        assert!(stall.threads.iter().any(|name| name == "dawdler"), "{stall}");
+        println!("{stall}");
+    }
+}
+
+#[test]
 fn callbacks_run_once_and_a_barrier_waits_for_them() {
     everywhere(3, |which, engine| {
         let ran = Arc::new(AtomicU64::new(0));
