@@ -31,6 +31,8 @@ pub const MIN_RESCHED_NS: i64 = 1_000_000;
 pub const MAX_RESCHED_NS: i64 = 1_000_000_000;
 /// Shortest stall timeout in force, s.
 pub const MIN_STALL_TIMEOUT_S: i64 = 3;
+/// Shortest expedited stall timeout in force, jiffies.
+pub const MIN_EXP_STALL_TIMEOUT_JIFFIES: i64 = 2;
 /// Longest stall timeout in force, s.
 pub const MAX_STALL_TIMEOUT_S: i64 = 300;
 /// Highest real-time priority of a kthread.
@@ -801,6 +803,37 @@ static CATALOGUE: &[Spec] = &[
         effect: "Age of a grace period at which it counts as stalled. From half of it on, hold-out CPUs are \
                  sent reschedule interrupts.",
         why: "stall detection; urgency of the force-quiescent-state scan",
+    },
+    Spec {
+        name: "CONFIG_RCU_EXP_CPU_STALL_TIMEOUT",
+        python_name: "config_rcu_exp_cpu_stall_timeout",
+        kernel_name: "RCU_EXP_CPU_STALL_TIMEOUT",
+        kind: Kind::Kconfig,
+        value_type: Type::Int {
+            min: 0,
+            max: MAX_STALL_TIMEOUT_S * 1000,
+        },
+        unit: "ms",
+        range: "0 (follow rcu_cpu_stall_timeout) to 300000 ms",
+        class: Class::Refused,
+        tier: 2,
+        default_formula: "0",
+        effect: "The built-in expedited stall timeout: default of rcu_exp_cpu_stall_timeout, and nothing else.",
+        why: "default of rcu_exp_cpu_stall_timeout",
+    },
+    Spec {
+        name: "rcupdate.rcu_exp_cpu_stall_timeout",
+        python_name: "rcu_exp_cpu_stall_timeout",
+        kernel_name: "rcu_exp_cpu_stall_timeout",
+        kind: Kind::ModuleParam,
+        value_type: INT,
+        unit: "ms",
+        range: "2 jiffies to 300000 ms; 0 stands for rcu_cpu_stall_timeout; the nearer end is used for others",
+        class: Class::Clamped,
+        tier: 1,
+        default_formula: "config_rcu_exp_cpu_stall_timeout, or rcu_cpu_stall_timeout * 1000 where that is 0",
+        effect: "Wait of an expedited grace period from which on it counts as stalled and is reported.",
+        why: "stall detection of expedited grace periods",
     },
     Spec {
         name: "rcutree.kthread_prio",

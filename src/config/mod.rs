@@ -37,7 +37,7 @@ mod value;
 pub use catalogue::{
     Class, DEFAULT_DIVISOR, Kind, MAX_CALLBACKS, MAX_CPUS, MAX_DIVISOR, MAX_FANOUT, MAX_GP_DELAY_JIFFIES,
     MAX_GPWRAP_LAG, MAX_JIFFIES, MAX_KTHREAD_PRIO, MAX_LATCH_THRESHOLD, MAX_LEVELS, MAX_RESCHED_NS,
-    MAX_STALL_TIMEOUT_S, MIN_FANOUT, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S, Spec, Type, catalogue, lookup,
+    MAX_STALL_TIMEOUT_S, MIN_EXP_STALL_TIMEOUT_JIFFIES, MIN_FANOUT, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S, Spec, Type, catalogue, lookup,
 };
 pub use cmdline::{Verdict, Word};
 pub use era::{DEFAULT_ERA, ERAS, Era, EraDefaults, table_for};
@@ -170,6 +170,8 @@ pub struct Tunables {
     pub rcu_double_check_cb_time: bool,
     /// Stall timeout, s.
     pub rcu_cpu_stall_timeout: u32,
+    /// Stall timeout of expedited grace periods, jiffies.
+    pub exp_stall_timeout_jiffies: u64,
     /// Real-time priority of the grace-period kthread; 0: ordinary task.
     pub kthread_prio: u32,
 }

@@ -6,7 +6,7 @@
 
 use super::catalogue::{
     DEFAULT_DIVISOR, MAX_DIVISOR, MAX_KTHREAD_PRIO, MAX_LEVELS, MAX_RESCHED_NS, MAX_STALL_TIMEOUT_S,
-    MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S,
+    MIN_EXP_STALL_TIMEOUT_JIFFIES, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S,
 };
 use super::era::{DEFAULT_ERA, Era, table_for};
 use super::{Adjusted, Latch, Preempt, Tunables, Value};
@@ -209,6 +209,31 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         |n| n.clamp(MIN_STALL_TIMEOUT_S, MAX_STALL_TIMEOUT_S),
         |_| format!("the kernel limits it to {MIN_STALL_TIMEOUT_S} .. {MAX_STALL_TIMEOUT_S} s"),
     );
+    let config_exp_stall_timeout = r.int("config_rcu_exp_cpu_stall_timeout", 0);
+    // In jiffies it is limited, and what is in force is written back in ms.
+    let exp_jiffies = |ms: i64| {
+        let ms = if ms == 0 {
+            rcu_cpu_stall_timeout * 1000
+        } else {
+            ms.max(1)
+        };
+        let jiffies = (ms * hz + 999) / 1000;
+        jiffies.clamp(MIN_EXP_STALL_TIMEOUT_JIFFIES, MAX_STALL_TIMEOUT_S * hz)
+    };
+    let exp_stall_timeout_ms = r.limited(
+        "rcu_exp_cpu_stall_timeout",
+        config_exp_stall_timeout,
+        |n| exp_jiffies(n) * 1000 / hz,
+        |n| {
+            if n == 0 {
+                format!("0 stands for rcu_cpu_stall_timeout ({rcu_cpu_stall_timeout} s)")
+            } else {
+                format!(
+                    "the kernel counts it in jiffies (HZ={hz}) and limits it to {MIN_EXP_STALL_TIMEOUT_JIFFIES} jiffies .. {MAX_STALL_TIMEOUT_S} s"
+                )
+            }
+        },
+    );
     let kthread_prio = r.limited(
         "kthread_prio",
         0,
@@ -248,6 +273,7 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         rcu_resched_ns: unsigned(rcu_resched_ns),
         rcu_double_check_cb_time,
         rcu_cpu_stall_timeout: small(rcu_cpu_stall_timeout),
+        exp_stall_timeout_jiffies: unsigned(exp_jiffies(exp_stall_timeout_ms)),
         kthread_prio: small(kthread_prio),
     };
     Resolved {

@@ -19,6 +19,8 @@ pub(super) enum Irq {
     Noise,
     /// A barrier's interrupt.
     Barrier,
+    /// An expedited grace period's interrupt.
+    Exp,
     /// A device interrupt of this workload part, which queues callbacks.
     Periodic(u32),
 }

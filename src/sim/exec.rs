@@ -106,6 +106,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 let rcu = self.rcu;
                 rcu.barrier_ipi(cpu, &mut self.hw);
             }
+            Irq::Exp => self.handle_exp_ipi(cpu),
             Irq::Periodic(part) => self.periodic_interrupt(cpu, part),
         }
         let cost = self.end_step();
@@ -136,7 +137,16 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// After a hard interrupt or a softirq vector: more interrupts, more softirqs, or the way out.
     fn irq_tail(&mut self, cpu: u32) {
-        if let Some(irq) = self.hw.cpus[cpu as usize].pending.pop_front() {
+        let c = &mut self.hw.cpus[cpu as usize];
+        if let Some(irq) = c.pending.pop_front() {
+            if irq == Irq::Exp && c.soft.is_none() {
+                // It waited for the end of another interrupt: with that, a read-side section is over.
+                if let Some(id) = c.irq_section.take() {
+                    self.see(Sight::SectionEnd { id });
+                }
+                let id = self.open_section(cpu);
+                self.hw.cpus[cpu as usize].irq_section = Some(id);
+            }
             return self.start_hard(cpu, irq);
         }
         if !self.soft_next(cpu) {

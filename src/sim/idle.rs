@@ -98,6 +98,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                         self.gp_timed_out = true;
                         self.hw.wake_soon(self.hw.gp_task);
                     }
+                    TimerId::ExpTimeout(task) => self.exp_timed_out(task),
                 }
             }
         }

@@ -4,20 +4,24 @@ use super::calendar::{Calendar, Class};
 use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
+use super::program::ExpeditedCaller;
 use super::random::{Purpose, Stream};
 use super::sched::IdleMask;
 use super::task::{Program, RunMode, SchedClass, SyncCaller, Task, TaskId, TaskState};
 use super::timer::Hierarchy;
 use crate::config::Tunables;
-use crate::stats::{Counters, GracePeriods, Keep, Recorder};
+use crate::stats::{Counters, GracePeriods, Keep, Recorder, Stall};
 use crate::trace::{Context, Event as TraceEvent, Record, Trace};
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, TickHit, Work, WorkItem, World};
-use crate::tree::{GpKthread, GpWait, Rcu, Reader, SyncCall, seq};
+use crate::tree::{FullCookie, GpKthread, GpWait, Rcu, Reader, StallReport, SyncCall, seq};
 use crate::workload::Part;
 use std::collections::HashMap;
 use std::rc::Rc;
+
+/// Stall reports that a run keeps; the counter goes on.
+const MAX_STALLS: usize = 1_000;
 
 /// Calendar entries.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +73,7 @@ pub(super) struct Hw<'r> {
     pub recorder: Recorder,
     pub sample_stream: Stream,
     pub grace_periods: GracePeriods,
+    pub stalls: Vec<Stall>,
     /// Calls that the grace period in progress has already released.
     pub requests_ahead: i64,
     /// Time of the last sign of progress of a waiting call, ns.
@@ -162,8 +167,11 @@ impl World for Hw<'_> {
     }
 
     fn send_ipi(&mut self, cpu: u32, ipi: Ipi) {
-        let Ipi::Barrier = ipi;
-        self.interrupt(cpu, Irq::Barrier);
+        let irq = match ipi {
+            Ipi::Barrier => Irq::Barrier,
+            Ipi::Exp => Irq::Exp,
+        };
+        self.interrupt(cpu, irq);
     }
 
     fn momentary_eqs(&mut self, cpu: u32) {
@@ -200,6 +208,10 @@ impl World for Hw<'_> {
             Work::HotplugLeaf | Work::InitNode | Work::CleanupNode | Work::EarlyReport => m.node_ns,
             Work::ScanCpus(cpus) => m.node_ns + u64::from(cpus) * m.scan_cpu_ns,
             Work::CallRcu => m.call_rcu_ns,
+            Work::ExpStart => m.gp_fixed_ns,
+            Work::ExpReset(nodes) => u64::from(nodes) * m.node_ns,
+            Work::ExpSelect(cpus) => m.node_ns + u64::from(cpus) * m.scan_cpu_ns,
+            Work::ExpEnd => m.node_ns,
         };
     }
 
@@ -235,6 +247,16 @@ impl World for Hw<'_> {
         }
     }
 
+    fn stall(&mut self, report: &StallReport) {
+        self.counters.stalls += 1;
+        if self.stalls.len() < MAX_STALLS {
+            self.stalls.push(Stall {
+                at_ns: self.now(),
+                report: report.clone(),
+            });
+        }
+    }
+
     fn grace_period_ended(&mut self, record: &GpRecord) {
         self.counters.grace_periods += 1;
         self.counters.fqs_scans += u64::from(record.scans);
@@ -266,6 +288,10 @@ pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub starts: Vec<TaskId>,
     /// Calls that are being entered step by step.
     pub entering: HashMap<TaskId, SyncCall>,
+    /// Expedited calls in flight.
+    pub expedited: HashMap<TaskId, ExpeditedCaller>,
+    /// Cookies of pollers with full ones.
+    pub full_cookies: HashMap<TaskId, FullCookie>,
     /// `synchronize_rcu()` calls in flight.
     pub in_flight: u64,
     pub calls_done: u64,
@@ -328,6 +354,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             recorder: Recorder::new(keep),
             sample_stream: Stream::new(seed, Purpose::Sample, 0),
             grace_periods: GracePeriods::default(),
+            stalls: Vec::new(),
             requests_ahead: 0,
             last_progress: 0,
             next_callback: 0,
@@ -346,6 +373,8 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             live: 0,
             starts: Vec::new(),
             entering: HashMap::new(),
+            expedited: HashMap::new(),
+            full_cookies: HashMap::new(),
             in_flight: 0,
             calls_done: 0,
             next_section: 0,

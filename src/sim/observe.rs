@@ -83,6 +83,18 @@ pub enum Sight {
         /// Which CPU.
         cpu: u32,
     },
+    /// One step of a `synchronize_rcu_expedited()` is done, outside any section.
+    ExpStep {
+        /// The task that called.
+        task: u32,
+        /// Where it ran.
+        cpu: u32,
+    },
+    /// The interrupt of an expedited grace period was handled on this CPU, in a section of its own.
+    ExpIpi {
+        /// Which CPU.
+        cpu: u32,
+    },
     /// One step of the grace-period kthread is done.
     GpStep {
         /// Where it ran.

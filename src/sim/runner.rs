@@ -6,8 +6,8 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::stats::{GracePeriods, Keep, Run, Samples};
 use crate::trace::{MAX_TRACE_LIMIT, Record, Trace};
-use crate::tree::Rcu;
-use crate::workload::{Part, Workload};
+use crate::tree::{Rcu, seq};
+use crate::workload::{Part, SyncCallKind, Workload};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -32,6 +32,8 @@ const BYTES_PER_CALLBACK: u64 = 32;
 const BYTES_PER_EVENT: u64 = 32;
 /// Callbacks queued between two looks at memory.
 const CALLBACK_CHECK: u64 = 1 << 16;
+/// An expedited call takes at least this long with any usual costs, ns.
+const SHORTEST_EXPEDITED_NS: u64 = 1_000;
 /// End of virtual time, ns: 73 years.
 const HORIZON_NS: u64 = 1 << 61;
 const MIB: u64 = 1 << 20;
@@ -230,6 +232,8 @@ fn estimate(config: &Config, workload: &Workload, options: &RunOptions) -> (u64,
             Part::SyncFlood(flood) => {
                 let pace = if flood.interval_ns > 0 {
                     flood.interval_ns
+                } else if flood.kind == SyncCallKind::Expedited {
+                    SHORTEST_EXPEDITED_NS + flood.think_ns
                 } else {
                     shortest + flood.think_ns
                 };
@@ -406,7 +410,11 @@ fn run<O: Observer>(
             return Err(Error::Stall {
                 gp_seq: rcu.gp_seq() as i64,
                 waited_s: (kernel.hw.now - kernel.hw.last_progress) / 1_000_000_000,
-                cpus: rcu.holdouts(),
+                cpus: if rcu.gp_in_progress() {
+                    rcu.holdouts()
+                } else {
+                    rcu.exp_holdouts()
+                },
             });
         }
     }
@@ -422,7 +430,8 @@ fn run<O: Observer>(
 
     let virtual_ns = kernel.hw.now;
     let hw = kernel.hw;
-    let (grace_periods, counters) = (hw.grace_periods, hw.counters);
+    let (grace_periods, mut counters) = (hw.grace_periods, hw.counters);
+    counters.expedited_grace_periods = seq::ctr(rcu.exp_seq());
     let mean_ns = hw.recorder.mean_ns();
     Ok(Run {
         samples: hw.recorder.samples,
@@ -432,6 +441,7 @@ fn run<O: Observer>(
         trace: hw.trace,
         grace_periods,
         counters,
+        stalls: hw.stalls,
         events,
         virtual_ns,
         wall_ns: wall.elapsed().as_nanos() as u64,

@@ -12,6 +12,8 @@ pub(super) type TaskId = u32;
 pub(super) enum TimerId {
     /// Timeout of the grace-period kthread's sleep.
     GpTimeout,
+    /// Timeout of an expedited caller's wait, after which it reports a stall.
+    ExpTimeout(TaskId),
 }
 
 /// Scheduling class, best first.
@@ -43,6 +45,8 @@ pub(super) enum SyncPhase {
     Entering,
     /// About to block or to return.
     InCall,
+    /// In `synchronize_rcu_expedited()`.
+    Expedited,
     /// Polling with a cookie.
     Polling,
     /// Polling with a full cookie.
@@ -67,7 +71,7 @@ pub(super) struct SyncCaller {
     pub start_cpu: u32,
     /// The grace period that released the call, once it did, counted from 1 at boot.
     pub released_by: Option<NonZeroU32>,
-    /// The call's callback (for observers), or its polling cookie.
+    /// The call's callback (for observers), or its polling cookie unless that is a full one.
     pub ticket: u64,
     /// The call is on the direct route.
     pub direct: bool,

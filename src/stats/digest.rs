@@ -3,6 +3,9 @@
 use super::Run;
 use xxhash_rust::xxh3::Xxh3;
 
+/// Counters of mechanisms that came later: a run that does not meet them keeps the digest that it had.
+const LATER_COUNTERS: [&str; 2] = ["expedited_grace_periods", "stalls"];
+
 fn column<T: Copy, const N: usize>(hash: &mut Xxh3, name: &str, values: &[T], bytes: impl Fn(T) -> [u8; N]) {
     hash.update(name.as_bytes());
     hash.update(&(values.len() as u64).to_le_bytes());
@@ -34,8 +37,15 @@ pub(super) fn of(run: &Run) -> String {
     column(&mut hash, "gp.holdout_cpu", &g.holdout_cpu, i32::to_le_bytes);
     column(&mut hash, "gp.resolved_by", &g.resolved_by, i32::to_le_bytes);
     column(&mut hash, "gp.kthread_cpu", &g.kthread_cpu, i32::to_le_bytes);
-    // Serialised counters keep their declaration order, so a new counter changes digests on purpose.
-    let counters = serde_json::to_string(&run.counters).expect("counters serialise");
+    // Serialised counters keep their declaration order.
+    let mut counters = serde_json::to_string(&run.counters).expect("counters serialise");
+    for later in LATER_COUNTERS {
+        counters = counters.replace(&format!(",\"{later}\":0"), "");
+    }
     hash.update(counters.as_bytes());
+    for stall in &run.stalls {
+        let stall = serde_json::to_string(stall).expect("stalls serialise");
+        hash.update(stall.as_bytes());
+    }
     format!("{:032x}", hash.digest128())
 }

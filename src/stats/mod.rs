@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::sim::Machine;
 use crate::trace::Trace;
+use crate::tree::StallReport;
 use crate::workload::Workload;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,8 @@ pub struct Samples {
     /// `end_ns - start_ns`.
     pub latency_ns: Vec<i64>,
     /// Grace period that released the call, as its `gp_seq` while it ran (…01b), signed as the
-    /// kernel prints it. Callback route: the last one that the CPU had noticed.
+    /// kernel prints it. Callback route: the last one that the CPU had noticed. Expedited calls: the
+    /// expedited grace period that served it, as `expedited_sequence` while it ran (a count of its own).
     pub gp_seq: Vec<i64>,
 }
 
@@ -189,6 +191,12 @@ pub struct Counters {
     pub gp_kthread_migrations: u64,
     /// CPUs taken offline.
     pub cpus_offlined: u64,
+    /// Expedited grace periods that ended.
+    #[serde(default)]
+    pub expedited_grace_periods: u64,
+    /// Stall reports.
+    #[serde(default)]
+    pub stalls: u64,
     /// Real threads: heavy fences (`membarrier`) executed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub heavy_fences: u64,
@@ -203,6 +211,16 @@ pub struct Counters {
 /// Counters of one world only stay out of the other's output.
 fn is_zero(counter: &u64) -> bool {
     *counter == 0
+}
+
+/// A stall report, and when it was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Virtual time, ns.
+    pub at_ns: u64,
+    /// What it says.
+    #[serde(flatten)]
+    pub report: StallReport,
 }
 
 /// The result of one simulated run.
@@ -222,6 +240,8 @@ pub struct Run {
     pub grace_periods: GracePeriods,
     /// Whole-run counters.
     pub counters: Counters,
+    /// Stall reports, the first thousand.
+    pub stalls: Vec<Stall>,
     /// Calendar entries dispatched.
     pub events: u64,
     /// Virtual time covered, ns.

@@ -146,6 +146,26 @@ pub enum Event {
         /// On top of the idle task.
         idle: bool,
     },
+    /// `rcu_exp_grace_period`: a step of an expedited grace period, or of a caller.
+    ExpGracePeriod {
+        /// The number by which the grace period, or the caller, is done.
+        gp_seq: u64,
+        /// `snap`, `start`, `reset`, `select`, `startwait`, `end`, `endwake`, `done`.
+        what: &'static str,
+    },
+    /// `rcu_exp_funnel_lock`: a caller on its way to the root.
+    ExpFunnelLock {
+        /// Level of the node.
+        level: u32,
+        /// Lowest CPU of the node.
+        grplo: u32,
+        /// Highest CPU of the node.
+        grphi: u32,
+        /// `nxtlvl`: goes on; `wait`: sleeps here.
+        what: &'static str,
+    },
+    /// `rcu_stall_warning`: `SelfDetected`, `StallDetected` or `ExpeditedStall`.
+    StallWarning(&'static str),
     /// `rcu_barrier`: a step of `rcu_barrier()`.
     Barrier {
         /// `Begin`, `Inc1`, `OnlineQ` …

@@ -141,6 +141,16 @@ fn event(out: &mut String, flavour: &str, event: &Event) -> fmt::Result {
                 flag(idle, 'I')
             )
         }
+        Event::ExpGracePeriod { gp_seq, what } => {
+            write!(out, "rcu_exp_grace_period: {flavour} {} {what}", gp_seq as i64)
+        }
+        Event::ExpFunnelLock {
+            level,
+            grplo,
+            grphi,
+            what,
+        } => write!(out, "rcu_exp_funnel_lock: {flavour} {level} {grplo} {grphi} {what}"),
+        Event::StallWarning(what) => write!(out, "rcu_stall_warning: {flavour} {what}"),
         Event::Barrier {
             what,
             cpu,

@@ -67,6 +67,15 @@ fn place(gp_tasks: bool, exp_tasks: bool, blocks_gp: bool, blocks_exp: bool) -> 
     }
 }
 
+/// What a reader's leaving meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// The normal grace period has no blocked reader left here, and had one.
+    pub last_gp: bool,
+    /// The same of the expedited one.
+    pub last_exp: bool,
+}
+
 impl BlockedList {
     pub(super) fn is_empty(&self) -> bool {
         self.head == NONE
@@ -82,10 +91,29 @@ impl BlockedList {
         self.gp_tasks = self.head;
     }
 
+    /// Some element blocks the expedited grace period.
+    pub(super) fn blocks_exp(&self) -> bool {
+        self.exp_tasks != NONE
+    }
+
+    /// An expedited grace period starts: every element blocks it.
+    pub(super) fn all_block_exp(&mut self) {
+        self.exp_tasks = self.head;
+    }
+
     /// Readers from the normal pointer to the end, which the normal grace period waits for.
     pub(super) fn gp_blockers(&self) -> Vec<ReaderId> {
+        self.from(self.gp_tasks)
+    }
+
+    /// Readers from the expedited pointer to the end, which the expedited grace period waits for.
+    pub(super) fn exp_blockers(&self) -> Vec<ReaderId> {
+        self.from(self.exp_tasks)
+    }
+
+    fn from(&self, first: u32) -> Vec<ReaderId> {
         let mut out = Vec::new();
-        let mut at = self.gp_tasks;
+        let mut at = first;
         while at != NONE {
             out.push(self.slots[at as usize].reader);
             at = self.slots[at as usize].next;
@@ -142,8 +170,8 @@ impl BlockedList {
         }
     }
 
-    /// Takes a reader off. True: the normal grace period has no blocked reader left here, and had one.
-    pub(super) fn remove(&mut self, key: u32) -> bool {
+    /// Takes a reader off.
+    pub(super) fn remove(&mut self, key: u32) -> Removed {
         let Slot { prev, next, .. } = self.slots[key as usize];
         match prev {
             NONE => self.head = next,
@@ -157,11 +185,15 @@ impl BlockedList {
         if was_gp {
             self.gp_tasks = next;
         }
-        if self.exp_tasks == key {
+        let was_exp = self.exp_tasks == key;
+        if was_exp {
             self.exp_tasks = next;
         }
         self.free.push(key);
-        was_gp && self.gp_tasks == NONE
+        Removed {
+            last_gp: was_gp && self.gp_tasks == NONE,
+            last_exp: was_exp && self.exp_tasks == NONE,
+        }
     }
 }
 
@@ -197,21 +229,32 @@ mod tests {
         };
         for _ in 0..2000 {
             let mut list = BlockedList::default();
-            let mut live: Vec<(u32, ReaderId, bool)> = Vec::new();
+            let mut live: Vec<(u32, ReaderId, bool, bool)> = Vec::new();
             for reader in 0..12 {
+                let before = (list.blocks_gp(), list.blocks_exp());
                 if next(4) == 0 && !live.is_empty() {
-                    let (key, _, _) = live.swap_remove(next(live.len() as u64) as usize);
-                    list.remove(key);
+                    let (key, ..) = live.swap_remove(next(live.len() as u64) as usize);
+                    let removed = list.remove(key);
+                    assert_eq!(removed.last_gp, before.0 && !list.blocks_gp());
+                    assert_eq!(removed.last_exp, before.1 && !list.blocks_exp());
+                } else if next(12) == 0 {
+                    // A grace period starts once nobody blocks the one before: as for a clean list.
+                    if !list.blocks_exp() {
+                        list.all_block_exp();
+                        live.iter_mut().for_each(|reader| reader.3 = true);
+                    }
                 } else {
-                    let blocks = next(2) == 0;
-                    let key = list.insert(reader, blocks, next(2) == 0);
-                    live.push((key, reader, blocks));
+                    let (gp, exp) = (next(2) == 0, next(2) == 0);
+                    let key = list.insert(reader, gp, exp);
+                    live.push((key, reader, gp, exp));
                 }
-                let blockers = list.gp_blockers();
-                for &(_, reader, blocks) in &live {
-                    assert!(!blocks || blockers.contains(&reader));
+                let (gp, exp) = (list.gp_blockers(), list.exp_blockers());
+                for &(_, reader, blocks_gp, blocks_exp) in &live {
+                    assert!(!blocks_gp || gp.contains(&reader));
+                    assert!(!blocks_exp || exp.contains(&reader));
                 }
-                assert_eq!(list.blocks_gp(), !blockers.is_empty());
+                assert_eq!(list.blocks_gp(), !gp.is_empty());
+                assert_eq!(list.blocks_exp(), !exp.is_empty());
                 assert_eq!(list.is_empty(), live.is_empty());
             }
         }

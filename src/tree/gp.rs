@@ -216,8 +216,8 @@ impl<C> Rcu<C> {
                 k.phase = Phase::FqsWait;
                 GpWait::Yield
             }
-            Phase::FqsWait => self.fqs_wait(k, world),
-            Phase::FqsSleep(until) => self.fqs_resume(k, until, resume, world),
+            Phase::FqsWait => self.fqs_wait(k, ctx, world),
+            Phase::FqsSleep(until) => self.fqs_resume(k, until, ctx, resume, world),
             Phase::Scan(leaf) => self.scan_step(k, leaf, ctx, world),
             Phase::Cleanup(index) => self.cleanup_step(k, index, ctx, world),
             Phase::AfterCleanup(index) => self.after_cleanup(k, index, ctx, world),
@@ -233,7 +233,9 @@ impl<C> Rcu<C> {
             }
             let now = world.jiffies();
             self.gp_start_jiffies.store(now, Ordering::Relaxed);
-            k.jiffies_resched = now + u64::from(self.tun.rcu_cpu_stall_timeout) * u64::from(self.tun.hz) / 2;
+            self.jiffies_stall
+                .store(now + self.stall_timeout(), Ordering::SeqCst);
+            k.jiffies_resched = now + self.stall_timeout() / 2;
             k.start_ns = world.now();
             k.scans = 0;
             k.cpus_scanned = 0;
@@ -408,7 +410,7 @@ impl<C> Rcu<C> {
     }
 
     /// Top of the loop of `rcu_gp_fqs_loop()`: decide how long to sleep.
-    fn fqs_wait(&self, k: &mut GpKthread, world: &mut impl World) -> GpWait {
+    fn fqs_wait(&self, k: &mut GpKthread, ctx: Ctx, world: &mut impl World) -> GpWait {
         let now = world.jiffies();
         if k.cbovld {
             k.wait = k.wait.div_ceil(3).max(1);
@@ -423,7 +425,7 @@ impl<C> Rcu<C> {
         self.set_state(GpState::WaitFqs);
         let ticket = self.gp_ticket.load(Ordering::SeqCst);
         if k.wait == 0 || self.fqs_condition(k) {
-            return self.fqs_decide(k, world);
+            return self.fqs_decide(k, ctx, world);
         }
         k.phase = Phase::FqsSleep(now + k.wait);
         GpWait::Timeout {
@@ -442,11 +444,18 @@ impl<C> Rcu<C> {
     }
 
     /// Awake again: go on, or sleep for the rest.
-    fn fqs_resume(&self, k: &mut GpKthread, until: u64, resume: GpResume, world: &mut impl World) -> GpWait {
+    fn fqs_resume(
+        &self,
+        k: &mut GpKthread,
+        until: u64,
+        ctx: Ctx,
+        resume: GpResume,
+        world: &mut impl World,
+    ) -> GpWait {
         let ticket = self.gp_ticket.load(Ordering::SeqCst);
         let left = until.saturating_sub(world.jiffies());
         if self.fqs_condition(k) || resume == GpResume::TimedOut || left == 0 {
-            self.fqs_decide(k, world)
+            self.fqs_decide(k, ctx, world)
         } else {
             GpWait::Timeout {
                 jiffies: left,
@@ -456,7 +465,7 @@ impl<C> Rcu<C> {
     }
 
     /// After the sleep: the grace period is over, or a scan is due, or the wake was a stray one.
-    fn fqs_decide(&self, k: &mut GpKthread, world: &mut impl World) -> GpWait {
+    fn fqs_decide(&self, k: &mut GpKthread, ctx: Ctx, world: &mut impl World) -> GpWait {
         self.set_state(GpState::DoingFqs);
         let now = world.jiffies();
         if self.root_done() {
@@ -466,6 +475,7 @@ impl<C> Rcu<C> {
             self.polled_gp_end();
             k.phase = Phase::Cleanup(0);
         } else if now >= k.jiffies_force_qs || k.flags.fqs || k.flags.ovld {
+            self.check_stall(ctx, false, world);
             self.begin_scan(k, world);
             k.phase = Phase::Scan(self.geometry.leaves().start);
         } else {

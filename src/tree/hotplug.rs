@@ -40,6 +40,11 @@ impl<C> Rcu<C> {
             "nobody waits for a CPU that was offline"
         );
         leaf.qsmaskinitnext |= rdp.grpmask;
+        if leaf.expmaskinitnext & rdp.grpmask == 0 {
+            // Online for the first time.
+            leaf.expmaskinitnext |= rdp.grpmask;
+            self.exp.ncpus.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// The CPU's last act, interrupts off. `reader`: the read-side state of what ran there last.
@@ -49,7 +54,7 @@ impl<C> Rcu<C> {
         }
         let rdp = &self.cpus[ctx.cpu as usize];
         let node = &self.nodes[rdp.leaf];
-        let root_done = {
+        let (root_done, exp_done) = {
             let _ofl = self.ofl_lock.lock();
             let leaf = self.lock_node(rdp.leaf);
             let gps = node.gp_seq.load(Ordering::Relaxed);
@@ -63,11 +68,18 @@ impl<C> Rcu<C> {
                 drop(leaf);
                 false
             };
-            self.lock_node(rdp.leaf).qsmaskinitnext &= !rdp.grpmask;
-            root_done
+            let mut leaf = self.lock_node(rdp.leaf);
+            leaf.qsmaskinitnext &= !rdp.grpmask;
+            // In one critical section with the bit: the selection of an expedited grace period finds the CPU
+            // offline, or has asked it before this report. The interrupt may still be on its way.
+            rdp.exp_owed.store(false, Ordering::Relaxed);
+            (root_done, self.exp_report_up(rdp.leaf, leaf, rdp.grpmask))
         };
         if root_done {
             self.wake_gp_kthread(ctx, world);
+        }
+        if exp_done {
+            self.exp_wake_driver(world);
         }
     }
 

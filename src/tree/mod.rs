@@ -17,6 +17,8 @@
 //! | `preempt`, `blocked` | read-side sections, readers that were preempted inside one |
 //! | `poll` | polled grace periods |
 //! | `barrier` | `rcu_barrier()` |
+//! | `exp`, `exp_qs` | expedited grace periods: the callers; the quiescent states |
+//! | `stall` | grace periods that last too long |
 //! | `hotplug` | CPUs coming and going |
 //! | `sync` | `synchronize_rcu()` by callback and by direct wake |
 //! | `snapshot` | the whole tree as data |
@@ -25,6 +27,8 @@ mod barrier;
 mod blocked;
 mod callback;
 pub mod cblist;
+mod exp;
+mod exp_qs;
 mod fqs;
 pub mod geometry;
 mod gp;
@@ -36,6 +40,7 @@ mod rcu;
 mod request;
 pub mod seq;
 mod snapshot;
+mod stall;
 mod sync;
 pub mod waiters;
 pub mod watching;
@@ -43,9 +48,11 @@ pub mod world;
 
 pub use blocked::ReaderId;
 pub use callback::{Batch, Callback, DEFAULT_MAX_RCU_BLIMIT};
+pub use exp::{ExpCall, ExpStep};
 pub use gp::{GpKthread, GpResume, GpState, GpWait, Upcoming};
 pub use poll::{COMPLETED, FullCookie};
 pub use preempt::Reader;
 pub use rcu::{Cb, Rcu};
 pub use snapshot::{CpuSnapshot, NodeSnapshot, Snapshot, SrsSnapshot};
+pub use stall::StallReport;
 pub use sync::{MAX_DIRECT_WAKES, Route, SyncCall, WAIT_HEADS};

@@ -22,6 +22,8 @@ pub struct Reader {
     blocked: Option<(u32, u32)>,
     /// Asked to come by the slow path at its outermost unlock.
     need_qs: bool,
+    /// An expedited grace period asks for the same.
+    pub(super) exp_hint: bool,
 }
 
 impl Reader {
@@ -32,6 +34,7 @@ impl Reader {
             depth: 0,
             blocked: None,
             need_qs: false,
+            exp_hint: false,
         }
     }
 
@@ -52,7 +55,7 @@ impl Reader {
 
     /// The outermost unlock has more to do than count down.
     fn is_special(&self) -> bool {
-        self.blocked.is_some() || self.need_qs
+        self.blocked.is_some() || self.need_qs || self.exp_hint
     }
 }
 
@@ -68,7 +71,9 @@ impl<C> Rcu<C> {
         if !disabled {
             return self.report_deferred_qs(ctx, reader, world);
         }
-        // Deferred: the next context switch, tick, softirq or idle entry of this task reports it.
+        // Deferred: the next context switch, tick, softirq or idle entry of this task reports it. (Where an
+        // expedited grace period waits and interrupts are on, the kernel raises the softirq for a task too;
+        // both come at the point where everything is enabled again.)
         if ctx.in_irq {
             let rdp = &self.cpus[ctx.cpu as usize];
             if !std::mem::replace(&mut rdp.own.lock().defer_qs_pending, true) {
@@ -83,12 +88,17 @@ impl<C> Rcu<C> {
     pub fn report_deferred_qs(&self, ctx: Ctx, reader: &mut Reader, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
         rdp.own.lock().defer_qs_pending = false;
-        if reader.depth > 0 || !reader.is_special() {
+        if reader.depth > 0 {
             return;
         }
+        if !reader.is_special() {
+            return self.exp_report_owed(ctx, world);
+        }
+        reader.exp_hint = false;
         if std::mem::take(&mut reader.need_qs) {
             Self::record_qs(rdp, &mut rdp.own.lock(), Resolution::ContextSwitch, world);
         }
+        self.exp_report_owed(ctx, world);
         if let Some((leaf, key)) = reader.blocked.take() {
             self.unblock_reader(ctx, reader.id, leaf as usize, key, world);
         }
@@ -113,8 +123,10 @@ impl<C> Rcu<C> {
             !blocks_gp || leaf.completedqs != node.gp_seq.load(Ordering::Relaxed),
             "a leaf that passed its quiescent state up owes none"
         );
-        let key = leaf.blocked.insert(reader.id, blocks_gp, false);
+        let blocks_exp = node.exp.mask.load(Ordering::Relaxed) & rdp.grpmask != 0;
+        let key = leaf.blocked.insert(reader.id, blocks_gp, blocks_exp);
         node.gp_tasks.store(leaf.blocked.blocks_gp(), Ordering::SeqCst);
+        node.exp.tasks.store(leaf.blocked.blocks_exp(), Ordering::SeqCst);
         reader.blocked = Some((rdp.leaf as u32, key));
         world.emit(|| {
             let leaf_seq = node.gp_seq.load(Ordering::Relaxed);
@@ -138,10 +150,13 @@ impl<C> Rcu<C> {
             cpu: ctx.cpu,
             how: Resolution::BlockedReader,
         };
-        let root_done = {
+        let (root_done, exp_done) = {
             let node = &self.nodes[index];
             let mut leaf = self.lock_node(index);
-            let last = leaf.blocked.remove(key);
+            let removed = leaf.blocked.remove(key);
+            let last = removed.last_gp;
+            node.exp.tasks.store(leaf.blocked.blocks_exp(), Ordering::SeqCst);
+            let exp_done = removed.last_exp && node.exp.mask.load(Ordering::Relaxed) == 0;
             let gps = node.gp_seq.load(Ordering::Relaxed);
             let owed = node.qsmask.load(Ordering::Relaxed);
             world.emit(|| Event::UnlockPreemptedTask {
@@ -162,7 +177,7 @@ impl<C> Rcu<C> {
                     by_reader: true,
                 });
             }
-            if !last || owed != 0 {
+            let root_done = if !last || owed != 0 {
                 // Others block, or CPUs are owed: whoever comes last reports.
                 false
             } else {
@@ -177,10 +192,14 @@ impl<C> Rcu<C> {
                         self.report_up(parent, self.lock_node(parent), node.shape.grpmask, gps, by, world)
                     }
                 }
-            }
+            };
+            (root_done, exp_done)
         };
         if root_done {
             self.wake_gp_kthread(ctx, world);
+        }
+        if exp_done {
+            self.exp_leaf_done(index, world);
         }
     }
 

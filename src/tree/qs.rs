@@ -57,8 +57,9 @@ impl<C> Rcu<C> {
                 }
             }
             Self::record_qs(rdp, &mut rdp.own.lock(), Resolution::ContextSwitch, world);
+            self.exp_report_owed(ctx, world);
         } else {
-            self.voluntary_qs(rdp, world);
+            self.voluntary_qs(ctx, world);
         }
         world.emit(|| Event::Utilization("End context switch"));
     }
@@ -68,13 +69,15 @@ impl<C> Rcu<C> {
     pub fn cond_resched(&self, ctx: Ctx, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
         if !self.preemptible && rdp.urgent_qs.load(Ordering::Acquire) {
-            self.voluntary_qs(rdp, world);
+            self.voluntary_qs(ctx, world);
         }
     }
 
     /// A quiescent state of the non-preemptible flavour, and what an urgent scan wants besides.
-    fn voluntary_qs(&self, rdp: &CpuData<C>, world: &mut impl World) {
+    fn voluntary_qs(&self, ctx: Ctx, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
         Self::record_qs(rdp, &mut rdp.own.lock(), Resolution::ContextSwitch, world);
+        self.exp_report_owed(ctx, world);
         if rdp.urgent_qs.swap(false, Ordering::Acquire) && rdp.need_heavy_qs.load(Ordering::Relaxed) {
             rdp.need_heavy_qs.store(false, Ordering::Relaxed);
             world.momentary_eqs(rdp.cpu);
@@ -108,6 +111,10 @@ impl<C> Rcu<C> {
                 self.report_deferred_qs(ctx, reader, world);
             }
         }
+        if quiescent {
+            self.exp_report_owed(ctx, world);
+        }
+        self.check_stall(ctx, true, world);
         let pending = {
             let mut own = rdp.own.lock();
             if quiescent {

@@ -6,9 +6,10 @@
 use super::barrier::BarrierState;
 use super::blocked::{BlockedList, ReaderId};
 use super::cblist::SegCbList;
+use super::exp::{ExpNode, Expedited};
 use super::geometry::{Geometry, NodeShape};
 use super::gp::GpState;
-use super::poll::PolledState;
+use super::poll::Polled;
 use super::seq;
 use super::snapshot::{CpuSnapshot, NodeSnapshot, Snapshot};
 use super::sync::SyncRequests;
@@ -51,6 +52,7 @@ pub(super) struct Node {
     pub gp_tasks: AtomicBool,
     /// One call_rcu flood at a time passes on towards the root.
     pub fqs_funnel: AtomicBool,
+    pub exp: ExpNode,
 }
 
 /// What a node's lock protects besides its atomics.
@@ -65,6 +67,10 @@ pub(super) struct NodeState {
     pub blocked: BlockedList,
     /// Leaf: its last CPU left while blocked readers remained, so it stays attached to its parent.
     pub wait_blkd_tasks: bool,
+    /// Children of which some CPU was ever online: who is asked by an expedited grace period.
+    pub expmaskinit: u64,
+    /// Leaf: the same with CPUs that have come since the latest one.
+    pub expmaskinitnext: u64,
 }
 
 /// One CPU's `rcu_data`.
@@ -85,6 +91,10 @@ pub(super) struct CpuData<C> {
     pub need_heavy_qs: AtomicBool,
     pub watching_snap: AtomicU64,
     pub last_fqs_resched: AtomicU64,
+    /// `cpu_no_qs.b.exp`: this CPU was asked for an expedited quiescent state in a bad moment. Written by
+    /// the CPU itself.
+    pub exp_owed: AtomicBool,
+    pub exp_watching_snap: AtomicU64,
     /// `cblist.len()` for those who look without the CPU's lock.
     pub cblist_len: AtomicU64,
     /// `barrier_seq_snap`: the barrier this CPU's callbacks were last told about.
@@ -129,11 +139,13 @@ pub struct Rcu<C> {
     pub(super) srs: SyncRequests,
     /// Makes "reported" and "mask cleared" of an outgoing CPU one step for grace-period initialisation.
     pub(super) ofl_lock: FullLock<()>,
-    pub(super) polled: FullLock<PolledState>,
-    pub(super) gp_seq_polled: AtomicU64,
+    pub(super) polled: Polled,
+    pub(super) exp: Expedited,
     pub(super) barrier: FullLock<BarrierState>,
     /// Jiffy in which the latest grace period started.
     pub(super) gp_start_jiffies: AtomicU64,
+    /// Jiffy from which on the grace period in progress counts as stalled.
+    pub(super) jiffies_stall: AtomicU64,
     /// Who emptied the root: CPU << 8 | how. Written under the root lock.
     pub(super) last_holdout: AtomicU64,
 }
@@ -171,12 +183,15 @@ impl<C> Rcu<C> {
                         qsmaskinitnext: online,
                         blocked: BlockedList::default(),
                         wait_blkd_tasks: false,
+                        expmaskinit: 0,
+                        expmaskinitnext: online,
                     }),
                     gp_seq: AtomicU64::new(seq::SEQ_BOOT),
                     qsmask: AtomicU64::new(0),
                     cbovldmask: AtomicU64::new(0),
                     gp_tasks: AtomicBool::new(false),
                     fqs_funnel: AtomicBool::new(false),
+                    exp: ExpNode::default(),
                 }
             })
             .collect();
@@ -204,6 +219,8 @@ impl<C> Rcu<C> {
                 need_heavy_qs: AtomicBool::new(false),
                 watching_snap: AtomicU64::new(0),
                 last_fqs_resched: AtomicU64::new(0),
+                exp_owed: AtomicBool::new(false),
+                exp_watching_snap: AtomicU64::new(0),
                 cblist_len: AtomicU64::new(0),
                 barrier_seq_snap: AtomicU64::new(0),
             })
@@ -221,10 +238,11 @@ impl<C> Rcu<C> {
             cpus,
             srs: SyncRequests::default(),
             ofl_lock: FullLock::new(()),
-            polled: FullLock::new(PolledState::default()),
-            gp_seq_polled: AtomicU64::new(seq::SEQ_BOOT),
+            polled: Polled::default(),
+            exp: Expedited::new(tun.maxcpus),
             barrier: FullLock::new(BarrierState::default()),
             gp_start_jiffies: AtomicU64::new(0),
+            jiffies_stall: AtomicU64::new(0),
             last_holdout: AtomicU64::new(0),
         })
     }
@@ -351,6 +369,9 @@ impl<C> Rcu<C> {
                     qsmaskinitnext: state.qsmaskinitnext,
                     gp_blockers: state.blocked.gp_blockers(),
                     wait_blkd_tasks: state.wait_blkd_tasks,
+                    expmask: node.exp.mask.load(Ordering::Relaxed),
+                    expmaskinit: state.expmaskinit,
+                    exp_blockers: state.blocked.exp_blockers(),
                 }
             })
             .collect();
@@ -369,6 +390,7 @@ impl<C> Rcu<C> {
                     seglen: std::array::from_fn(|segment| own.cblist.seglen(segment)),
                     seg_gp_seq: std::array::from_fn(|segment| own.cblist.segment_gp_seq(segment)),
                     in_batch: own.in_batch,
+                    exp_owed: rdp.exp_owed.load(Ordering::Relaxed),
                 }
             })
             .collect();
@@ -379,7 +401,8 @@ impl<C> Rcu<C> {
             nodes,
             cpus,
             srs: self.srs.snapshot(),
-            gp_seq_polled: self.gp_seq_polled.load(Ordering::Relaxed),
+            gp_seq_polled: self.polled.load(),
+            expedited_sequence: self.exp_seq(),
         }
     }
 }

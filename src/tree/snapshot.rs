@@ -29,6 +29,12 @@ pub struct NodeSnapshot {
     pub gp_blockers: Vec<u64>,
     /// Leaf: its last CPU left while blocked readers remained.
     pub wait_blkd_tasks: bool,
+    /// Children or CPUs still owed in the current expedited grace period.
+    pub expmask: u64,
+    /// Children of which some CPU was ever online, as of the latest expedited grace period.
+    pub expmaskinit: u64,
+    /// Leaf: blocked readers that the current expedited grace period waits for, in list order.
+    pub exp_blockers: Vec<u64>,
 }
 
 /// One CPU's `rcu_data`.
@@ -52,6 +58,8 @@ pub struct CpuSnapshot {
     pub seg_gp_seq: [u64; 4],
     /// A batch of callbacks is being invoked.
     pub in_batch: bool,
+    /// An expedited quiescent state is owed and was noticed (`cpu_no_qs.b.exp`).
+    pub exp_owed: bool,
 }
 
 /// Direct-wake requests of `synchronize_rcu()`.
@@ -88,4 +96,6 @@ pub struct Snapshot {
     pub srs: SrsSnapshot,
     /// `rs.gp_seq_polled`.
     pub gp_seq_polled: u64,
+    /// `rs.expedited_sequence`.
+    pub expedited_sequence: u64,
 }

@@ -44,6 +44,11 @@ impl Waiter {
         BASE + self.token() * 64
     }
 
+    /// The same waiter, not just one of the same name.
+    pub(super) fn same(&self, other: &Waiter) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The world's name for it.
     pub fn token(&self) -> u64 {
         self.0.word.load(Ordering::Relaxed) >> 1

@@ -3,6 +3,7 @@
 //! Rules: no engine lock is held across a call except `now`, `jiffies`, `watching`, `spend` and `emit`; a
 //! world never calls back into the engine from inside a call, it only records.
 
+use super::stall::StallReport;
 use super::waiters::Waiter;
 use super::watching::WatchSnap;
 use crate::stats::{GracePeriods, Resolution};
@@ -46,8 +47,12 @@ pub enum TickHit {
 /// Interrupts that the engine sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ipi {
-    /// Calls [`super::Rcu::barrier_ipi`] there.
+    /// Calls [`super::Rcu::barrier_ipi`] there. A world that finds the CPU offline makes the call on its
+    /// behalf.
     Barrier,
+    /// Calls [`super::Rcu::exp_ipi`] there. One that finds its CPU offline is dropped: the CPU has reported
+    /// on its way out.
+    Exp,
 }
 
 /// Kernel threads of the engine.
@@ -89,6 +94,14 @@ pub enum Work {
     CleanupNode,
     /// A callback was queued.
     CallRcu,
+    /// Fixed part of starting an expedited grace period.
+    ExpStart,
+    /// This many inner nodes were reset for one.
+    ExpReset(u32),
+    /// A leaf was reset, and this many CPUs of it looked at.
+    ExpSelect(u32),
+    /// An expedited grace period was ended.
+    ExpEnd,
 }
 
 /// A grace period that just ended.
@@ -142,13 +155,14 @@ pub trait World {
     fn wake(&mut self, kthread: Kthread);
     /// Have the RCU core run on that CPU soon.
     fn raise_core(&mut self, cpu: u32);
-    /// Interrupt that CPU. A world that finds it offline makes the call on its behalf.
+    /// Interrupt that CPU. A world that finds it offline does what the interrupt says about that.
     fn send_ipi(&mut self, cpu: u32, ipi: Ipi);
     /// Pass through an extended quiescent state for a moment (this CPU).
     fn momentary_eqs(&mut self, cpu: u32);
     /// Ask that CPU for a context switch.
     fn resched(&mut self, cpu: u32);
-    /// Release a waiter. `gp_seq` is the number, while it ran, of the grace period that served it.
+    /// Release a waiter. `gp_seq` is the number, while it ran, of the grace period that served it (of an
+    /// expedited call: `expedited_sequence` at that moment).
     fn complete(&mut self, waiter: Waiter, gp_seq: u64);
     /// Run [`super::Rcu::work`] soon, on any CPU, in a task. False: it was queued already and has
     /// not begun to run.
@@ -168,6 +182,8 @@ pub trait World {
             self.trace(event);
         }
     }
+    /// A grace period has lasted too long.
+    fn stall(&mut self, report: &StallReport);
     /// A grace period ended.
     fn grace_period_ended(&mut self, record: &GpRecord);
 }

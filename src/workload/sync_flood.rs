@@ -16,15 +16,18 @@ pub enum SyncCallKind {
     PollFull,
     /// `rcu_barrier()`.
     Barrier,
+    /// `synchronize_rcu_expedited()`.
+    Expedited,
 }
 
 impl SyncCallKind {
     /// Names and values.
-    pub const ALL: [(&'static str, SyncCallKind); 4] = [
+    pub const ALL: [(&'static str, SyncCallKind); 5] = [
         ("sync", SyncCallKind::Sync),
         ("poll", SyncCallKind::Poll),
         ("poll-full", SyncCallKind::PollFull),
         ("barrier", SyncCallKind::Barrier),
+        ("expedited", SyncCallKind::Expedited),
     ];
 }
 

@@ -166,6 +166,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if !timers.is_empty() && self.gp_timer_cpu == dead {
             self.gp_timer_cpu = cpu;
         }
+        self.move_exp_timers(dead, cpu);
         self.hw.cpus[cpu as usize].wheel.extend(timers);
         self.begin_step(cpu);
         let ctx = self.ctx(cpu, false);
@@ -192,7 +193,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
     /// Interrupts that find their CPU offline go to another one, or nowhere.
     pub(in crate::sim) fn irq_at_offline_cpu(&mut self, cpu: u32, irq: Irq) {
         match irq {
-            Irq::Tick | Irq::Resched => {}
+            // An expedited grace period does not wait for it: it reported itself when it died.
+            Irq::Tick | Irq::Resched | Irq::Exp => {}
             Irq::Sleep(_) => self.hw.push(
                 self.hw.now,
                 Event::Irq {

@@ -4,17 +4,21 @@
 //! |---|---|
 //! | `kthreads.rs` | grace-period kthread, `sync_wq` worker, ksoftirqd, background noise |
 //! | `sync.rs` | callers of `synchronize_rcu()`, pollers, callers of `rcu_barrier()` |
+//! | `expedited.rs` | callers of `synchronize_rcu_expedited()` |
 //! | `load.rs` | busy CPUs |
 //! | `readers.rs` | read-side sections |
 //! | `callbacks.rs` | callback floods, periodic interrupts |
 //! | `hotplug.rs` | CPUs going offline and coming back |
 
 mod callbacks;
+mod expedited;
 mod hotplug;
 mod kthreads;
 mod load;
 mod readers;
 mod sync;
+
+pub(super) use expedited::ExpeditedCaller;
 
 use super::kernel::Kernel;
 use super::observe::Observer;

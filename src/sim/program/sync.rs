@@ -1,15 +1,14 @@
 //! Callers of `synchronize_rcu()`, pollers of grace-period cookies, callers of `rcu_barrier()`.
 
 use crate::sim::cpu::Irq;
-use crate::sim::kernel::{Event, Kernel, gp_index, gp_number};
+use crate::sim::kernel::{Event, Kernel, gp_number};
 use crate::sim::observe::{Observer, Sight};
 use crate::sim::task::{Next, Program, RunMode, SchedClass, SyncCaller, SyncPhase, TaskId};
 use crate::stats::Call;
 use crate::tree::waiters::Waiter;
 use crate::tree::world::World;
-use crate::tree::{FullCookie, Route, SyncCall, seq};
+use crate::tree::{Route, SyncCall, seq};
 use crate::workload::{Part, SyncCallKind, SyncFlood};
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl<O: Observer> Kernel<'_, '_, O> {
@@ -91,7 +90,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
-    fn caller(&mut self, id: TaskId) -> &mut SyncCaller {
+    pub(super) fn caller(&mut self, id: TaskId) -> &mut SyncCaller {
         let index = self.caller_index(id);
         &mut self.hw.callers[index]
     }
@@ -105,15 +104,19 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 let call = self.entering.remove(&id).expect("a call is being entered");
                 self.sync_enter(id, cpu, call)
             }
-            SyncPhase::InCall if released => self.sync_return(id),
+            SyncPhase::Expedited => self.next_of_expedited(id, cpu),
+            SyncPhase::InCall if released => {
+                let released_by = self.caller(id).released_by.take().expect("released");
+                self.sync_return(id, gp_number(released_by.get()))
+            }
             SyncPhase::InCall => Next::Block,
             SyncPhase::Polling => {
                 let done = self.rcu.poll_state(self.caller(id).ticket);
                 self.poll(id, cpu, done)
             }
             SyncPhase::PollingFull => {
-                let norm = self.caller(id).ticket;
-                let done = self.rcu.poll_state_full(FullCookie { norm });
+                let cookie = self.full_cookies[&id];
+                let done = self.rcu.poll_state_full(cookie);
                 self.poll(id, cpu, done)
             }
         }
@@ -162,6 +165,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
             direct,
             kind,
         });
+        if kind == SyncCallKind::Expedited {
+            return self.expedited_call(id, cpu);
+        }
         if let Some(call) = call {
             return self.sync_enter(id, cpu, call);
         }
@@ -169,11 +175,12 @@ impl<O: Observer> Kernel<'_, '_, O> {
         let ctx = self.ctx(cpu, false);
         let (phase, ticket) = match kind {
             SyncCallKind::Poll => (SyncPhase::Polling, rcu.start_poll(ctx, &mut self.hw)),
-            SyncCallKind::PollFull => (
-                SyncPhase::PollingFull,
-                rcu.start_poll_full(ctx, &mut self.hw).norm,
-            ),
-            SyncCallKind::Barrier | SyncCallKind::Sync => {
+            SyncCallKind::PollFull => {
+                let cookie = rcu.start_poll_full(ctx, &mut self.hw);
+                self.full_cookies.insert(id, cookie);
+                (SyncPhase::PollingFull, 0)
+            }
+            SyncCallKind::Barrier | SyncCallKind::Sync | SyncCallKind::Expedited => {
                 let waiter = self.caller(id).waiter.clone();
                 rcu.barrier(waiter, &mut self.hw);
                 (SyncPhase::InCall, 0)
@@ -223,16 +230,16 @@ impl<O: Observer> Kernel<'_, '_, O> {
     /// A poller looks once a jiffy.
     fn poll(&mut self, id: TaskId, cpu: u32, done: bool) -> Next {
         if done {
-            // The last grace period that is over, numbered as while it ran; a cookie is done while the
-            // kthread still cleans up. There is one, since a poll needs one that began after boot.
+            // The last normal grace period that is over, numbered as while it ran; a cookie is done while the
+            // kthread still cleans up. (Expedited ones may have made it done before there is any: then the
+            // number is that of a grace period just before boot.)
             let now = self.rcu.gp_seq();
             let over = if seq::state(now) != 0 && self.rcu.gp_is_ending() {
                 now
             } else {
                 (now & !seq::SEQ_MASK).wrapping_sub(seq::SEQ_GP - 1)
             };
-            self.caller(id).released_by = NonZeroU32::new(gp_index(over));
-            return self.sync_return(id);
+            return self.sync_return(id, over);
         }
         let tick_ns = self.hw.tick_ns;
         let at = (self.hw.now / tick_ns + 1) * tick_ns;
@@ -240,7 +247,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
         Next::Block
     }
 
-    fn sync_return(&mut self, id: TaskId) -> Next {
+    /// The call returns, after the grace period with this number (while it ran).
+    pub(super) fn sync_return(&mut self, id: TaskId, gp_seq: u64) -> Next {
         let now = self.hw.now;
         if self.hw.tracing()
             && self.flood(self.hw.callers[self.caller_index(id)].part).kind == SyncCallKind::Sync
@@ -255,14 +263,13 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.see(Sight::SyncEnd { task: id });
         let gap = self.hw.machine.caller_gap_ns;
         let caller = self.caller(id);
-        let released_by = gp_number(caller.released_by.take().expect("released").get());
         let (part, number, start, start_cpu) =
             (caller.part, caller.number, caller.start_ns, caller.start_cpu);
         caller.phase = SyncPhase::Call;
         self.hw.tasks[id as usize].wake_pending = false;
-        let (think, closed) = {
+        let (think, closed, kind) = {
             let flood = self.flood(part);
-            (flood.think_ns, flood.interval_ns == 0)
+            (flood.think_ns, flood.interval_ns == 0, flood.kind)
         };
         if closed {
             self.caller(id).first_due = now + think;
@@ -270,13 +277,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.in_flight -= 1;
         self.calls_done += 1;
         self.hw.last_progress = now;
-        self.count_request(released_by);
+        if kind != SyncCallKind::Expedited {
+            self.count_request(gp_seq);
+        }
         let call = Call {
             task: number as i32,
             cpu: start_cpu as i32,
             start_ns: start as i64,
             end_ns: now as i64,
-            gp_seq: released_by as i64,
+            gp_seq: gp_seq as i64,
         };
         let stream = &mut self.hw.sample_stream;
         self.hw.recorder.record(call, |n| stream.below(n));
