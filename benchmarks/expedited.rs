@@ -85,9 +85,7 @@ fn main() {
     const ROUNDS: u32 = 7;
     println!("{:>6} {:>6} {:>12}", "CPUs", "nodes", "ns a call");
     for (cpus, calls) in [(1, 2_000_000), (2, 2_000_000), (64, 500_000), (2048, 20_000)] {
-        let best = (0..ROUNDS)
-            .map(|_| measure(cpus, calls))
-            .fold(f64::MAX, f64::min);
+        let best = (0..ROUNDS).map(|_| measure(cpus, calls)).fold(f64::MAX, f64::min);
         let config = Config::new().with("nr_cpus", i64::from(cpus)).expect("valid");
         let rcu: Rcu<()> = Rcu::new(config.tunables()).expect("fits");
         println!("{cpus:>6} {:>6} {best:>12.1}", rcu.geometry().nodes.len());

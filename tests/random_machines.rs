@@ -224,6 +224,28 @@ fn met_everything(c: &Coverage) {
         c.barriers_over_migration,
         100,
     );
+    need("expedited calls", c.exp_calls, 10_000);
+    need("expedited grace periods", c.exp_gps, 5_000);
+    need("expedited calls that shared one", c.exp_calls - c.exp_gps, 2_000);
+    need("expedited grace periods inside a normal one", c.exp_in_gp, 2_000);
+    need("interrupts of expedited grace periods", c.exp_ipis, 10_000);
+    need(
+        "readers that an expedited grace period waited for",
+        c.exp_reader_left,
+        500,
+    );
+    need("readers that one waited for at once", c.max_exp_blockers, 4);
+    need(
+        "CPUs that left while an expedited one waited for them",
+        c.exp_offline_owing,
+        20,
+    );
+    need(
+        "polled numbers ended by an expedited grace period",
+        c.exp_ended_polled,
+        500,
+    );
+    need("full cookies done by one", c.exp_ended_poll_full, 200);
     need("calls inside a grace period", c.began_inside_gp, 1_000);
     // Direct wake and its latch.
     need("work for the wake-up worker", c.worker, 500);

@@ -149,7 +149,10 @@ fn event(out: &mut String, flavour: &str, event: &Event) -> fmt::Result {
             grplo,
             grphi,
             what,
-        } => write!(out, "rcu_exp_funnel_lock: {flavour} {level} {grplo} {grphi} {what}"),
+        } => write!(
+            out,
+            "rcu_exp_funnel_lock: {flavour} {level} {grplo} {grphi} {what}"
+        ),
         Event::StallWarning(what) => write!(out, "rcu_stall_warning: {flavour} {what}"),
         Event::Barrier {
             what,

@@ -361,7 +361,11 @@ impl<C> Rcu<C> {
         // Only the owner writes the number. The barrier behind this store is that of the leaf locks: whoever
         // still reads the old number did so before it, and so did its updates.
         let started = seq::start(self.exp.seq.load(Ordering::Relaxed));
-        debug_assert_eq!(seq::endval(started), call.s, "an owner does the first grace period it needs");
+        debug_assert_eq!(
+            seq::endval(started),
+            call.s,
+            "an owner does the first grace period it needs"
+        );
         self.exp.seq.store(started, Ordering::Release);
         self.polled_exp_start();
         self.exp_event(call, "start", world);
@@ -458,7 +462,10 @@ impl<C> Rcu<C> {
         {
             let mut leaf = self.lock_node(index);
             debug_assert_eq!(node.exp.mask.load(Ordering::Relaxed), 0, "the last one is over");
-            debug_assert!(!node.exp.tasks.load(Ordering::Relaxed), "and left no reader behind");
+            debug_assert!(
+                !node.exp.tasks.load(Ordering::Relaxed),
+                "and left no reader behind"
+            );
             let blocked = !leaf.blocked.is_empty();
             if blocked {
                 leaf.blocked.all_block_exp();

@@ -34,7 +34,11 @@ pub struct StallReport {
 /// One line: `rcu: stall: grace period -1195 has waited 5250 jiffies for CPUs 0-2, 7 and blocked reader 12`.
 impl fmt::Display for StallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.expedited { "expedited grace" } else { "grace" };
+        let kind = if self.expedited {
+            "expedited grace"
+        } else {
+            "grace"
+        };
         write!(
             f,
             "rcu: stall: {kind} period {} has waited {} jiffies for ",
@@ -95,7 +99,9 @@ impl<C> Rcu<C> {
         }
         // One reports; meanwhile the time is out of reach for the others.
         let (seqcst, never) = (Ordering::SeqCst, u64::MAX);
-        let elected = self.jiffies_stall.compare_exchange(stall_at, never, seqcst, seqcst);
+        let elected = self
+            .jiffies_stall
+            .compare_exchange(stall_at, never, seqcst, seqcst);
         if elected.is_err() {
             return;
         }

@@ -50,7 +50,39 @@ pub fn workload(d: &mut Dice, f: &Frame) -> Workload {
             w = w.and(load(d, f, &mut free, comes_and_goes));
         }
     }
+    let often = match f.kind {
+        Kind::Readers | Kind::Hotplug => 60,
+        _ => 30,
+    };
+    if d.chance(often) {
+        w = w.and(expedited(d, f));
+    }
     w
+}
+
+/// Expedited calls of some tasks at once, some thousand in a run at most.
+fn expedited(d: &mut Dice, f: &Frame) -> SyncFlood {
+    let tasks = d.skewed(1, 24);
+    let calls = d.between(1, 1_500 / tasks);
+    let pace = f.duration / calls;
+    let mut s = SyncFlood {
+        tasks,
+        calls,
+        duration_ns: f.duration,
+        placement: placement(d, f),
+        kind: SyncCallKind::Expedited,
+        ..SyncFlood::default()
+    };
+    match d.between(0, 3) {
+        // All at once, now and then.
+        0 => s.interval_ns = d.between(pace / 2 + 1, 2 * pace + 1),
+        1 => s.think_ns = d.skewed(1, 20_000),
+        _ => s.think_ns = d.skewed(1_000, 2 * pace + 1_000),
+    }
+    if d.chance(50) {
+        s.start_skew_ns = d.skewed(1, 4 * f.period);
+    }
+    s
 }
 
 fn placement(d: &mut Dice, f: &Frame) -> Placement {

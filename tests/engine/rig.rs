@@ -5,7 +5,7 @@ use treercu::trace::Event;
 use treercu::tree::waiters::Waiter;
 use treercu::tree::watching::{ContextTracking, WatchSnap};
 use treercu::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, TickHit, Work, WorkItem, World};
-use treercu::tree::{Batch, Callback, Cb, GpKthread, GpResume, GpWait, Rcu, Reader, Snapshot};
+use treercu::tree::{Batch, Callback, Cb, GpKthread, GpResume, GpWait, Rcu, Reader, Snapshot, StallReport};
 
 /// A user's callback with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub struct Fake<'a> {
     pub works: Vec<Work>,
     pub events: Vec<Event>,
     pub records: Vec<GpRecord>,
+    pub stalls: Vec<StallReport>,
     /// Done once, at the next `start` event: what another CPU does at that moment, without locks.
     pub at_start: Option<Box<dyn FnOnce() + 'a>>,
 }
@@ -90,6 +91,9 @@ impl World for Fake<'_> {
         if let Some(act) = self.at_start.take_if(|_| start) {
             act();
         }
+    }
+    fn stall(&mut self, report: &StallReport) {
+        self.stalls.push(report.clone());
     }
     fn grace_period_ended(&mut self, record: &GpRecord) {
         self.records.push(*record);

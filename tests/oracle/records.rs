@@ -129,6 +129,7 @@ fn told(early: bool, direct: bool) -> (Story, Run) {
         mean_ns: None,
         keep: Keep::default(),
         trace: None,
+        stalls: Vec::new(),
         grace_periods: GracePeriods {
             gp_seq: vec![gp_seq],
             start_ns: vec![started as i64],

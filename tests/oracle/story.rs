@@ -38,6 +38,9 @@ fn node(level: u32, lo: u32, hi: u32, parent: Option<usize>, mask: u64) -> NodeS
         qsmaskinitnext: if level == 1 { 0b11 } else { 0 },
         gp_blockers: Vec::new(),
         wait_blkd_tasks: false,
+        expmask: 0,
+        expmaskinit: 0,
+        exp_blockers: Vec::new(),
     }
 }
 
@@ -83,6 +86,7 @@ impl Story {
             seglen: [0; 4],
             seg_gp_seq: [0; 4],
             in_batch: false,
+            exp_owed: false,
         };
         let tree = Snapshot {
             gp_seq: BOOT,
@@ -103,6 +107,7 @@ impl Story {
                 latched: false,
             },
             gp_seq_polled: BOOT,
+            expedited_sequence: 0,
         };
         let mut story = Story {
             oracle: Oracle::new(facts),

@@ -42,8 +42,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// A caller's burst is over, or its sleep.
     pub(super) fn next_of_expedited(&mut self, id: TaskId, cpu: u32) -> Next {
+        // Completed while the burst went on, or while the task was preempted in it: then it does not sleep.
+        let completed = self.caller(id).released_by.take().is_some();
         let caller = self.expedited.get_mut(&id).expect("a call is in flight");
         match caller.then {
+            Then::Sleep(_) if completed => self.expedited_step(id, cpu, 0),
             Then::Step => self.expedited_step(id, cpu, 0),
             Then::Sleep(jiffies) => {
                 // Whatever wakes it, it steps; a wake-up too many does no harm.

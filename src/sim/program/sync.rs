@@ -241,6 +241,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
             };
             return self.sync_return(id, over);
         }
+        // The grace period that was asked for may have shared its polled number with an expedited one that ended
+        // it, and the cookie needs the next number. Nobody else may ever want another grace period.
+        if self.rcu.exp_seq() != 0 && !self.rcu.gp_in_progress() {
+            self.begin_step(cpu);
+            let ctx = self.ctx(cpu, false);
+            let rcu = self.rcu;
+            rcu.start_poll(ctx, &mut self.hw);
+            self.end_step();
+        }
         let tick_ns = self.hw.tick_ns;
         let at = (self.hw.now / tick_ns + 1) * tick_ns;
         self.sleep_until(id, cpu, at);

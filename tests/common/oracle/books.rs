@@ -3,7 +3,7 @@
 use super::*;
 
 impl Oracle {
-    fn quiet(&mut self, cpu: u32, how: Quiet) {
+    pub(super) fn quiet(&mut self, cpu: u32, how: Quiet) {
         let count = self.count;
         let momentary = !self.facts.preemptible && matches!(how, Quiet::Switch | Quiet::Point);
         let c = &mut self.cpus[cpu as usize];
@@ -69,7 +69,7 @@ impl Oracle {
                 self.no_open_section(at, sight, cpu, "switches tasks");
                 self.cpus[cpu as usize].idle = false;
                 self.quiet(cpu, Quiet::Switch);
-                floated || self.norm_known(cpu) || self.someone_blocks()
+                floated || self.norm_known(cpu) || self.someone_blocks() || self.exp_running()
             }
             Sight::ReschedPoint { cpu } => {
                 self.no_open_section(at, sight, cpu, "passes a reschedule point");
@@ -78,7 +78,7 @@ impl Oracle {
                     self.object("S0.point", at, sight, None, text);
                 }
                 self.quiet(cpu, Quiet::Point);
-                self.norm_known(cpu)
+                self.norm_known(cpu) || self.exp_running()
             }
             Sight::Tick { cpu, user } => {
                 self.ticks += 1;
@@ -89,7 +89,15 @@ impl Oracle {
                 if user || (kernel && !self.tick_hits_section(cpu)) {
                     self.quiet(cpu, Quiet::Tick);
                 }
-                self.norm_known(cpu) || self.someone_blocks()
+                self.norm_known(cpu) || self.someone_blocks() || self.exp_running()
+            }
+            Sight::ExpStep { cpu, .. } => {
+                self.exp_step(at, sight, cpu);
+                true
+            }
+            Sight::ExpIpi { cpu } => {
+                self.exp_ipi(cpu);
+                true
             }
             Sight::Core { cpu } => {
                 let in_task = self.sections.iter().all(|s| s.cpu != Some(cpu));
@@ -190,6 +198,8 @@ impl Oracle {
                 let section = self.sections.swap_remove(place);
                 if let Some(queued) = section.queued {
                     self.reader_leaves(queued);
+                } else if let Some(cpu) = section.cpu.filter(|_| self.exp_running()) {
+                    self.exp_unlock(cpu);
                 }
             }
             None => {
@@ -210,13 +220,13 @@ impl Oracle {
 
     /// A tick interrupts a section: one other than the interrupt's own is open, or the RCU core has run
     /// since that one began, so that the tick hits softirq processing.
-    fn tick_hits_section(&self, cpu: u32) -> bool {
+    pub(super) fn tick_hits_section(&self, cpu: u32) -> bool {
         let mut open = self.sections.iter().filter(|s| s.cpu == Some(cpu));
         let own = open.next().map_or(0, |s| s.began);
         open.next().is_some() || self.cpus[cpu as usize].core_at > own
     }
 
-    fn no_open_section(&mut self, at: u64, sight: Sight, cpu: u32, what: &str) {
+    pub(super) fn no_open_section(&mut self, at: u64, sight: Sight, cpu: u32, what: &str) {
         if let Some(id) = self.sections.iter().find(|s| s.cpu == Some(cpu)).map(|s| s.id) {
             let text = format!("CPU {cpu} {what} inside section {id}");
             self.object("S0.open-section", at, sight, None, text);

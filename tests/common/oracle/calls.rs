@@ -19,8 +19,10 @@ impl Oracle {
         self.coverage.began_inside_gp += u64::from(running(seq));
         let needs = match kind {
             SyncCallKind::Poll => self.prev.as_ref().map_or(0, |p| full_gp_from(p.gp_seq_polled)),
+            SyncCallKind::Expedited => self.expedited_needs(),
             _ => full_gp_from(seq),
         };
+        let needs_exp = self.expedited_needs();
         let coverage = &mut self.coverage;
         *match (kind, direct) {
             (SyncCallKind::Sync, true) => &mut coverage.direct_calls,
@@ -28,6 +30,7 @@ impl Oracle {
             (SyncCallKind::Poll, _) => &mut coverage.poll_calls,
             (SyncCallKind::PollFull, _) => &mut coverage.poll_full_calls,
             (SyncCallKind::Barrier, _) => &mut coverage.barrier_calls,
+            (SyncCallKind::Expedited, _) => &mut coverage.exp_calls,
         } += 1;
         self.direct_begun += u64::from(direct);
         self.barriers += u64::from(kind == SyncCallKind::Barrier);
@@ -38,6 +41,7 @@ impl Oracle {
             began: self.count,
             began_ns: at,
             needs,
+            needs_exp,
             completed: false,
             watermark: self.next_callback,
             had_callbacks: self.cpus.iter().any(|c| c.waiting() > 0),
@@ -50,6 +54,13 @@ impl Oracle {
         }
         self.entering = (kind == SyncCallKind::Sync && !direct).then_some(task);
         self.called.push(cpu);
+    }
+
+    /// The expedited number by which a grace period that starts after now will have ended.
+    fn expedited_needs(&self) -> u64 {
+        self.prev
+            .as_ref()
+            .map_or(0, |p| full_gp_from(p.expedited_sequence))
     }
 
     /// Sections and CPUs that were busy before sight `since` and are not through yet. A CPU whose reader was
@@ -90,6 +101,7 @@ impl Oracle {
             kind: call.kind,
             direct: call.direct,
             migrated: call.migrated,
+            needs: call.needs,
             began: call.began,
             began_ns: call.began_ns,
             ended: self.count,
@@ -99,10 +111,11 @@ impl Oracle {
 
     fn full_gp_ends(&mut self, at: u64, sight: Sight, task: u32, call: &Call) {
         if let Some((what, cpu, why)) = self.leftover(call.began) {
-            let code = if what == "section" {
-                "I1.sync-section"
-            } else {
-                "I1.sync-cpu"
+            let code = match (what, call.kind) {
+                ("section", SyncCallKind::Expedited) => "E1.call-section",
+                (_, SyncCallKind::Expedited) => "E1.call-cpu",
+                ("section", _) => "I1.sync-section",
+                _ => "I1.sync-cpu",
             };
             let text = format!("{:?} of task {task} returns; {why}", call.kind);
             self.object(code, at, sight, cpu, text);
@@ -115,9 +128,17 @@ impl Oracle {
         // before all of them.
         let over = self.prev.as_ref().map_or(0, |p| match call.kind {
             SyncCallKind::Poll => p.gp_seq_polled,
+            SyncCallKind::Expedited => p.expedited_sequence,
             _ => p.nodes[0].gp_seq,
         });
-        if !at_or_after(over, call.needs) {
+        let also = call.kind == SyncCallKind::PollFull
+            && self
+                .prev
+                .as_ref()
+                .is_some_and(|p| at_or_after(p.expedited_sequence, call.needs_exp));
+        let by_norm = at_or_after(over, call.needs);
+        self.coverage.exp_ended_poll_full += u64::from(also && !by_norm);
+        if !by_norm && !also {
             let text = format!(
                 "{:?} of task {task} returns at {}, needs {}",
                 call.kind,
@@ -126,6 +147,7 @@ impl Oracle {
             );
             let code = match call.kind {
                 SyncCallKind::Poll | SyncCallKind::PollFull => "I14.early",
+                SyncCallKind::Expedited => "E1.early",
                 _ => "I1.sync-early",
             };
             self.object(code, at, sight, Some(call.cpu), text);

@@ -41,6 +41,20 @@ coverage! {
         barriers_served,
         /// Barriers during which the callbacks of a dead CPU moved.
         barriers_over_migration,
+        exp_calls,
+        /// Expedited grace periods; fewer than calls, where callers are batched.
+        exp_gps,
+        /// … that started inside a normal one.
+        exp_in_gp,
+        exp_ipis,
+        /// Leaves whose last reader that an expedited grace period waited for left.
+        exp_reader_left,
+        /// CPUs that went offline while an expedited grace period waited for them.
+        exp_offline_owing,
+        /// Polled numbers that an expedited grace period ended under a normal one.
+        exp_ended_polled,
+        /// Full cookies that were done by an expedited grace period.
+        exp_ended_poll_full,
         callbacks,
         early_reports,
         /// The report was due and declined: the kthread had moved.
@@ -128,5 +142,6 @@ coverage! {
         max_heads,
         max_list,
         max_blockers,
+        max_exp_blockers,
     }
 }

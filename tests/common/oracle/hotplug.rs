@@ -58,6 +58,7 @@ impl Oracle {
         self.cpus[cpu as usize].online = true;
         let (leaf, bit) = (self.shape.leaf_of[cpu as usize], self.shape.bit(cpu));
         self.hotplug.online[leaf] |= bit;
+        self.expedited.comes(leaf, bit);
         if self.hotplug.passing {
             self.hotplug.ever[leaf] |= bit;
         }

@@ -18,11 +18,13 @@
 //! | I10 | a CPU with callbacks keeps ticking; the run ends | `books.rs`, here |
 //! | I11, I12 | direct wake: once, after a full grace period, five wait heads; the latch | `direct.rs` |
 //! | I13 | hotplug: nothing waits for who is offline or came later; the masks follow | `hotplug.rs` |
-//! | I14 | polled grace periods: monotone, never early | `calls.rs`, `numbers.rs` |
+//! | I14 | polled grace periods: monotone, never early, ended by either kind | `calls.rs`, `expedited.rs` |
 //! | I15 | liveness: the kthread never sleeps on work, every call ends | here |
 //! | I16 | a barrier returns after every callback queued before it | `calls.rs` |
 //! | I17, T1 | no scan before its time; overload shortens the waits | `scans.rs` |
 //! | I18 | the early report clears the kthread's own bit and no other | `scans.rs`, `credit.rs` |
+//! | E1 | no section and no busy CPU from before an expedited call or grace period is unfinished at its end | `expedited.rs`, `calls.rs` |
+//! | E2, E3 | expedited numbers; expedited masks and blocked readers | `expedited.rs` |
 //! | S0 | the sights themselves make sense | `books.rs` |
 //! | R | the run's records agree with what was seen | `records.rs` |
 //!
@@ -36,6 +38,7 @@ mod coverage;
 mod cpus;
 mod credit;
 mod direct;
+mod expedited;
 mod hotplug;
 mod nodes;
 mod number;
@@ -142,6 +145,12 @@ enum Quiet {
     Kthread,
     /// Long kernel code was at a reschedule point (without preemption).
     Point,
+    /// An expedited caller was between two steps here.
+    Caller,
+    /// An expedited grace period's interrupt hit no section.
+    Interrupt,
+    /// It hit one, and that one is over.
+    Unlock,
 }
 
 /// A callback that waits: when it was queued (sight count), number that must be over.
@@ -213,6 +222,8 @@ struct Call {
     began_ns: u64,
     /// Number that must be over when it returns; of the polled number for `Poll`.
     needs: u64,
+    /// `PollFull`: the expedited number that would do too.
+    needs_exp: u64,
     completed: bool,
     /// Barrier: callbacks with smaller ids must have been invoked.
     watermark: u64,
@@ -233,6 +244,7 @@ struct Done {
     kind: SyncCallKind,
     direct: bool,
     migrated: bool,
+    needs: u64,
     began: u64,
     began_ns: u64,
     ended: u64,
@@ -275,6 +287,7 @@ pub struct Oracle {
     gp: Option<Gp>,
     gps: Vec<Gp>,
     hotplug: hotplug::Masks,
+    expedited: expedited::Expedited,
     readers: readers::Blocked,
     scans: scans::Scans,
     last_step: Option<(u32, u64)>,
@@ -317,6 +330,8 @@ fn cpu_of(sight: Sight) -> Option<u32> {
         | Sight::Tick { cpu, .. }
         | Sight::Core { cpu }
         | Sight::GpStep { cpu }
+        | Sight::ExpStep { cpu, .. }
+        | Sight::ExpIpi { cpu }
         | Sight::CpuOnline { cpu }
         | Sight::CpuOffline { cpu }
         | Sight::CallbacksMigrated { to: cpu, .. } => Some(cpu),
@@ -345,7 +360,7 @@ impl Observer for Oracle {
             let text = "the kthread has had something to do and has not done it".into();
             self.object("I15.kthread", at_ns, sight, None, text);
         }
-        let pending = !self.called.is_empty() || self.readers.unlocked;
+        let pending = !self.called.is_empty() || self.readers.unlocked || !self.expedited.unlocked.is_empty();
         let look = self.book(at_ns, sight, snapshot);
         // The sight of a call comes before what the call does, that of an invocation between the parts of
         // the RCU core.
@@ -401,6 +416,7 @@ impl Oracle {
         coverage.levels[shape.levels as usize] = 1;
         Oracle {
             hotplug: hotplug::Masks::new(&shape, facts.online),
+            expedited: expedited::Expedited::new(&shape, facts.online),
             readers: readers::Blocked::new(shape.nodes.len()),
             scans: scans::Scans::default(),
             facts,
@@ -537,6 +553,8 @@ impl Oracle {
                 && n.gp_seq_needed == now.gp_seq
                 && n.completedqs == now.gp_seq
                 && n.gp_blockers.is_empty()
+                && n.exp_blockers.is_empty()
+                && n.expmask == 0
                 && !n.wait_blkd_tasks;
             if !quiet || n.qsmask != 0 || running(now.gp_seq) {
                 self.object("I3.boot", at, sight, None, format!("node {index} at boot: {n:?}"));
@@ -569,12 +587,14 @@ impl Oracle {
         self.check_early(at, sight, &prev, &now, &cleared);
         self.check_wait(at, sight, &prev, &now);
         self.check_cpus(at, sight, &prev, &now);
+        self.check_expedited(at, sight, &prev, &now);
         self.check_srs(at, sight, &prev, &now);
         self.check_latch(at, sight, &prev, &now);
         self.watch_kthread(at, sight, &prev, &now);
         self.called.clear();
         self.readers.unlocked = false;
         self.readers.floated = false;
+        self.expedited.unlocked.clear();
         self.prev = Some(now);
     }
 

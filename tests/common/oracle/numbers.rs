@@ -1,4 +1,4 @@
-//! I3, I4, I9, I14: the numbers of `rs`, of the nodes and of polled grace periods; requests.
+//! I3, I4, I9: the numbers of `rs` and of the nodes; requests.
 
 use super::*;
 
@@ -66,26 +66,6 @@ impl Oracle {
             cleanup_at: 0,
             scans: 0,
         });
-    }
-
-    /// I14: the polled number starts with a grace period and ends when it is over, before any node knows. With
-    /// no other kind of grace period about it is otherwise the number itself.
-    pub(super) fn check_polled(&mut self, at: u64, sight: Sight, prev: &Snapshot, now: &Snapshot) {
-        let expected = if running(now.gp_seq) && now.gp_state == CLEANUP {
-            end_of(now.gp_seq)
-        } else {
-            now.gp_seq
-        };
-        if now.gp_seq_polled != expected || !at_or_after(now.gp_seq_polled, prev.gp_seq_polled) {
-            let text = format!(
-                "polled {} -> {}; rs {} in gp_state {}",
-                show(prev.gp_seq_polled),
-                show(now.gp_seq_polled),
-                show(now.gp_seq),
-                now.gp_state
-            );
-            self.object("I14.number", at, sight, None, text);
-        }
     }
 
     /// I4: root first, level by level, at the start and at the end; the end everywhere before `rs` and

@@ -14,6 +14,9 @@ pub(super) struct Blocked {
     leaving: Vec<u64>,
     /// Per node: sections that ended since the node's latest start; each may still be listed somewhere.
     ended: Vec<u64>,
+    /// Per node: an expedited grace period has waited for readers here since then too. One list serves both, so
+    /// the normal one may wait for more readers than it has to, never for fewer.
+    mixed: Vec<bool>,
     /// A preempted reader's section has ended since the last look.
     pub unlocked: bool,
     /// A reader has been preempted since.
@@ -25,6 +28,7 @@ impl Blocked {
         Blocked {
             leaving: vec![0; nodes],
             ended: vec![0; nodes],
+            mixed: vec![false; nodes],
             unlocked: false,
             floated: false,
         }
@@ -108,16 +112,21 @@ impl Oracle {
             }
             let starts = !running(p.gp_seq);
             self.who_blocks(index, n, starts);
+            let mixed = !p.exp_blockers.is_empty() || !n.exp_blockers.is_empty();
+            self.readers.mixed[index] = mixed || (self.readers.mixed[index] && !starts);
             let blocking = self
                 .queued_on(index)
                 .filter(|s| s.queued.is_some_and(|q| q.blocks))
                 .count() as u64;
-            let most = blocking
-                + if starts {
-                    self.readers.ended[index]
-                } else {
-                    self.readers.leaving[index]
-                };
+            let most = if self.readers.mixed[index] {
+                self.readers_ever(index)
+            } else {
+                blocking
+            } + if starts {
+                self.readers.ended[index]
+            } else {
+                self.readers.leaving[index]
+            };
             if listed < blocking {
                 let text = format!(
                     "leaf {index} waits for readers {:?}, but {blocking} preempted ones hold the grace period",

@@ -139,6 +139,13 @@ impl Oracle {
             }
             // Pollers and barriers are not released by one grace period in particular; a callback that was
             // taken over is told the number that its new CPU knows.
+            if d.kind == SyncCallKind::Expedited {
+                // The first expedited grace period that began after it.
+                if s.gp_seq[i] as u64 != d.needs.wrapping_sub(3) {
+                    wrong.push(("R.expedited", row));
+                }
+                continue;
+            }
             if d.kind != SyncCallKind::Sync || d.migrated {
                 others += 1;
                 continue;
@@ -190,6 +197,12 @@ impl Oracle {
             ("direct_wakes", c.direct_wakes, self.direct_begun),
             ("cpus_offlined", c.cpus_offlined, self.coverage.went_offline),
             ("ticks", c.ticks, self.ticks),
+            (
+                "expedited_grace_periods",
+                c.expedited_grace_periods,
+                self.expedited.gps,
+            ),
+            ("stalls", c.stalls, run.stalls.len() as u64),
             // A pass of ksoftirqd ends with a quiescent state that is shown as a switch and not counted.
             (
                 "context_switches",
