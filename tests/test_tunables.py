@@ -74,6 +74,8 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any], Any, Any, dict[str, Any]]] = {
     ),
     "config_rcu_cpu_stall_timeout": (_held(4_000_000), {"nr_cpus": 2, "hz": 100}, 300, 3, {}),
     "rcu_cpu_stall_timeout": (_held(4_000_000), {"nr_cpus": 2, "hz": 100}, 300, 3, {}),
+    "config_rcu_exp_cpu_stall_timeout": (_EXPEDITED, {"nr_cpus": 2, "hz": 100}, 20_000, 40, {}),
+    "rcu_exp_cpu_stall_timeout": (_EXPEDITED, {"nr_cpus": 2, "hz": 100}, 20_000, 40, {}),
     "kthread_prio": (_BUSY, {"nr_cpus": 2}, 0, 1, {}),
 }
 
