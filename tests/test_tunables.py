@@ -14,6 +14,11 @@ _FLOOD = rcu.CallRcuFlood(tasks=4, burst=300, interval_us=700, duration_ms=60)
 _DEEP = rcu.CallRcuFlood(tasks=4, burst=3000, interval_us=700, duration_ms=60)
 _SMALL = rcu.CallRcuFlood(tasks=4, burst=90, interval_us=700, duration_ms=60)
 _READERS = [rcu.SyncFlood(tasks=4, calls=5), rcu.Readers(tasks=8, section_us=2000)]
+# One CPU stays in the kernel for longer than the shorter timeout.
+_EXPEDITED = [
+    rcu.SyncFlood(kind="expedited", calls=3),
+    rcu.CpuLoad(cpus=[1], mode="kernel", section_us=100_000, gap_us=1),
+]
 _BUSY = [rcu.SyncFlood(calls=5), rcu.CpuLoad(mode="kernel")]
 
 

@@ -13,7 +13,7 @@ use super::vcpu::Vcpus;
 use super::world::{Actor, Host, Records};
 use crate::config::{Config, Tunables};
 use crate::error::{Error, Result};
-use crate::stats::{Counters, GracePeriods};
+use crate::stats::{Counters, GracePeriods, Stall};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, WorldLock};
 use crate::trace::{MAX_TRACE_LIMIT, Trace};
 use crate::tree::{Rcu, Snapshot};
@@ -425,6 +425,11 @@ impl Engine {
     /// Records that were dropped because nobody took them in time.
     pub fn forgotten_grace_periods(&self) -> u64 {
         self.shared().records.forgotten()
+    }
+
+    /// Reports of grace periods that last too long, since the last call of this: the first thousand.
+    pub fn take_stalls(&self) -> Vec<Stall> {
+        self.shared().records.take_stalls()
     }
 
     /// The trace so far, if one was asked for; it starts anew.

@@ -4,9 +4,10 @@
 use super::engine::Shared;
 use super::slot::split;
 use super::vcpu::Kind;
-use crate::stats::{Counters, GracePeriods};
+use crate::stats::{Counters, GracePeriods, Stall};
 use crate::sync::{Ordering, fence};
 use crate::trace::{Context, Event, Record};
+use crate::tree::StallReport;
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, Work, WorkItem, World};
@@ -96,6 +97,7 @@ impl<'s> Host<'s> {
         while let Some((cpu, ipi)) = self.ipis.pop() {
             match ipi {
                 Ipi::Barrier => self.shared.rcu.barrier_ipi(cpu, self),
+                Ipi::Exp => unreachable!("no call of this world starts an expedited grace period"),
             }
         }
     }
@@ -203,6 +205,13 @@ impl World for Host<'_> {
         }
     }
 
+    fn stall(&mut self, report: &StallReport) {
+        self.shared.records.stalled(Stall {
+            at_ns: self.shared.clock.now(),
+            report: report.clone(),
+        });
+    }
+
     fn grace_period_ended(&mut self, record: &GpRecord) {
         self.shared.records.push(record);
     }
@@ -223,10 +232,14 @@ struct RecordsInner {
     grace_periods: u64,
     scans: u64,
     cpus_scanned: u64,
+    stalls: Vec<Stall>,
+    stalled: u64,
 }
 
 /// Records kept when nobody takes them; the older half makes room for newer ones.
 const MAX_RECORDS: usize = 1 << 20;
+/// Stall reports kept when nobody takes them; later ones are only counted.
+const MAX_STALLS: usize = 1_000;
 
 impl Records {
     fn push(&self, record: &GpRecord) {
@@ -257,6 +270,19 @@ impl Records {
         }
     }
 
+    fn stalled(&self, stall: Stall) {
+        let mut inner = self.inner.lock();
+        inner.stalled += 1;
+        if inner.stalls.len() < MAX_STALLS {
+            inner.stalls.push(stall);
+        }
+    }
+
+    /// Takes the stall reports.
+    pub fn take_stalls(&self) -> Vec<Stall> {
+        std::mem::take(&mut self.inner.lock().stalls)
+    }
+
     /// Takes what was recorded.
     pub fn take(&self) -> GracePeriods {
         let mut inner = self.inner.lock();
@@ -270,6 +296,7 @@ impl Records {
             grace_periods: inner.grace_periods,
             fqs_scans: inner.scans,
             fqs_cpus_scanned: inner.cpus_scanned,
+            stalls: inner.stalled,
             ..Counters::default()
         }
     }

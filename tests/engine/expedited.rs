@@ -613,3 +613,22 @@ fn a_normal_one_ends_the_polled_number_under_an_expedited_one() {
     assert_eq!(a.run(&mut rig), ExpStep::Done);
     assert_eq!(rig.snap().gp_seq_polled, boot + 4);
 }
+
+/// A quiescent state seen from outside counts for the grace period that asked, not for the next one.
+#[test]
+fn an_observed_quiescent_state_counts_for_its_own_grace_period() {
+    let rcu = rcu(|_| ());
+    let mut rig = Rig::new(&rcu);
+    [2, 3].into_iter().for_each(|cpu| rig.idle(cpu));
+    for token in 1..=2 {
+        let mut a = Caller::new(&rcu, token, 0);
+        assert_eq!(a.run(&mut rig), PATIENCE);
+        let number = rcu.exp_seq();
+        rcu.exp_report_observed(task(1), number.wrapping_sub(4), &mut rig.w);
+        assert_eq!(rcu.exp_holdouts(), [1]);
+        rcu.exp_report_observed(task(1), number, &mut rig.w);
+        assert!(rcu.exp_holdouts().is_empty());
+        assert_eq!(rig.w.done.last(), Some(&(token, number)));
+        assert_eq!(a.run(&mut rig), ExpStep::Done);
+    }
+}
