@@ -3,6 +3,10 @@
 
 #[path = "engine/batches.rs"]
 mod batches;
+#[path = "engine/expedited.rs"]
+mod expedited;
+#[path = "engine/funnel.rs"]
+mod funnel;
 #[path = "engine/grace_periods.rs"]
 mod grace_periods;
 #[path = "engine/readers.rs"]
@@ -11,5 +15,7 @@ mod readers;
 mod rig;
 #[path = "engine/scans.rs"]
 mod scans;
+#[path = "engine/stalls.rs"]
+mod stalls;
 #[path = "engine/waiters.rs"]
 mod waiters;

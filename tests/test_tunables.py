@@ -14,6 +14,11 @@ _FLOOD = rcu.CallRcuFlood(tasks=4, burst=300, interval_us=700, duration_ms=60)
 _DEEP = rcu.CallRcuFlood(tasks=4, burst=3000, interval_us=700, duration_ms=60)
 _SMALL = rcu.CallRcuFlood(tasks=4, burst=90, interval_us=700, duration_ms=60)
 _READERS = [rcu.SyncFlood(tasks=4, calls=5), rcu.Readers(tasks=8, section_us=2000)]
+# One CPU stays in the kernel for longer than the shorter timeout.
+_EXPEDITED = [
+    rcu.SyncFlood(kind="expedited", calls=3),
+    rcu.CpuLoad(cpus=[1], mode="kernel", section_us=100_000, gap_us=1),
+]
 _BUSY = [rcu.SyncFlood(calls=5), rcu.CpuLoad(mode="kernel")]
 
 
@@ -74,6 +79,8 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any], Any, Any, dict[str, Any]]] = {
     ),
     "config_rcu_cpu_stall_timeout": (_held(4_000_000), {"nr_cpus": 2, "hz": 100}, 300, 3, {}),
     "rcu_cpu_stall_timeout": (_held(4_000_000), {"nr_cpus": 2, "hz": 100}, 300, 3, {}),
+    "config_rcu_exp_cpu_stall_timeout": (_EXPEDITED, {"nr_cpus": 2, "hz": 100}, 20_000, 40, {}),
+    "rcu_exp_cpu_stall_timeout": (_EXPEDITED, {"nr_cpus": 2, "hz": 100}, 20_000, 40, {}),
     "kthread_prio": (_BUSY, {"nr_cpus": 2}, 0, 1, {}),
 }
 

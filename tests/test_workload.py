@@ -214,7 +214,7 @@ def test_cpus(cls: str, name: str) -> None:
 
 @pytest.mark.parametrize(("cls", "name"), fields_of("word"))
 def test_words(cls: str, name: str) -> None:
-    choices = {"kind": ["sync", "poll", "poll-full", "barrier"], "mode": ["user", "kernel"]}[name]
+    choices = {"kind": ["sync", "poll", "poll-full", "barrier", "expedited"], "mode": ["user", "kernel"]}[name]
     for word in choices:
         assert getattr(make(cls, name, word), name) == word
     for bad in ("", "idle", "Sync", 1, True, ["user"], b"sync"):
@@ -324,6 +324,33 @@ def test_each_way_of_waiting(kind: Any, kernel: str) -> None:
     assert np.array_equal(np.bincount(run.task), [20, 20, 20])
     assert (run.latency_ns > 0).all()
     assert run.counters["grace_periods"] >= 20
+
+
+def test_expedited_calls_take_microseconds_and_have_numbers_of_their_own() -> None:
+    flood = rcu.SyncFlood(kind="expedited", calls=50, think_us=1000)
+    machine = rcu.Machine(noise=0)
+    run = rcu.simulate(rcu.Config(nr_cpus=32, hz=1000), flood, machine=machine, seed=1)
+    assert (run.gp_seq == 4 * np.arange(50) + 1).all()
+    assert run.quantile(0.5) < 10_000
+    assert run.counters["expedited_grace_periods"] == 50
+    assert (run.counters["grace_periods"], run.stalls) == (0, [])
+    assert rcu.simulate(rcu.Config(), flood.replace(kind="sync")).counters["expedited_grace_periods"] == 0
+
+
+def test_stalls_are_told_and_pickled() -> None:
+    held = rcu.CpuLoad(cpus=[1], mode="kernel", section_us=8_000_000, gap_us=1)
+    calls = [rcu.SyncFlood(kind=kind, calls=1, placement=0) for kind in ("expedited", "sync")]
+    config = rcu.Config(nr_cpus=2, hz=100, rcu_cpu_stall_timeout=3, rcu_exp_cpu_stall_timeout=2000)
+    run = rcu.simulate(config, [*calls, held], machine=rcu.Machine(noise=0))
+    assert len(run.stalls) == run.counters["stalls"] > 1
+    normal = next(stall for stall in run.stalls if not stall["expedited"])
+    assert (normal["cpus"], normal["readers"], normal["waited_jiffies"]) == ([1], [], 300)
+    assert normal["gp_seq"] == run.grace_periods["gp_seq"][0]
+    assert normal["text"].endswith("has waited 300 jiffies for CPU 1")
+    first = next(stall for stall in run.stalls if stall["expedited"])
+    assert first["gp_seq"] == 1 and first["text"].startswith("rcu: stall: expedited grace period 1 ")
+    twin = pickle.loads(pickle.dumps(run))
+    assert (twin.stalls, twin.digest) == (run.stalls, run.digest)
 
 
 def test_a_barrier_waits_for_callbacks_and_only_for_those() -> None:

@@ -8,7 +8,8 @@ use super::trace::PyTrace;
 use super::values::{json_object, real, refuse, unsigned};
 use super::workload;
 use crate::error::Error;
-use crate::stats::{Counters, GracePeriods, HISTOGRAM_DIGITS, Keep, Resolution, Run, Samples};
+use crate::stats::{Counters, GracePeriods, HISTOGRAM_DIGITS, Keep, Resolution, Run, Samples, Stall};
+use crate::tree::StallReport;
 use hdrhistogram::Histogram;
 use numpy::ndarray::ArrayView1;
 use numpy::{Element, PyArray1, PyArrayMethods};
@@ -256,6 +257,26 @@ impl PyRun {
         json_object(py, &json)
     }
 
+    /// Reports of grace periods that lasted too long, the first thousand: dicts of at_ns, expedited, gp_seq,
+    /// waited_jiffies, cpus, readers and text.
+    #[getter]
+    fn stalls<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for stall in &self.data.stalls {
+            let report = &stall.report;
+            let dict = PyDict::new(py);
+            dict.set_item("at_ns", stall.at_ns)?;
+            dict.set_item("expedited", report.expedited)?;
+            dict.set_item("gp_seq", report.gp_seq as i64)?;
+            dict.set_item("waited_jiffies", report.waited_jiffies)?;
+            dict.set_item("cpus", &report.cpus)?;
+            dict.set_item("readers", &report.readers)?;
+            dict.set_item("text", report.to_string())?;
+            list.append(dict)?;
+        }
+        Ok(list)
+    }
+
     /// Mean, extremes, quantiles (nearest rank) and counts; `None` where the sample carries no answer.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let summary = py.detach(|| self.data.summary());
@@ -402,6 +423,7 @@ impl PyRun {
             state.set_item(key, plain)?;
         }
         state.set_item("counters", this.counters(py)?)?;
+        state.set_item("stalls", this.stalls(py)?)?;
         state.set_item("keep", this.keep(py)?)?;
         let distribution = this.data.histogram.is_some().then(|| this.distribution(py));
         state.set_item("distribution", distribution)?;
@@ -461,6 +483,22 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
         .collect::<PyResult<_>>()?;
     let counters: Counters = serde_json::from_value(counters.into())
         .map_err(|err| raise(py, Error::Engine(format!("a run of another version: {err}"))))?;
+    let stalls = item("stalls")?
+        .cast::<PyList>()?
+        .iter()
+        .map(|stall| {
+            Ok(Stall {
+                at_ns: stall.get_item("at_ns")?.extract()?,
+                report: StallReport {
+                    expedited: stall.get_item("expedited")?.extract()?,
+                    gp_seq: stall.get_item("gp_seq")?.extract::<i64>()? as u64,
+                    waited_jiffies: stall.get_item("waited_jiffies")?.extract()?,
+                    cpus: stall.get_item("cpus")?.extract()?,
+                    readers: stall.get_item("readers")?.extract()?,
+                },
+            })
+        })
+        .collect::<PyResult<_>>()?;
     let config: Py<PyConfig> = item("config")?.cast_into::<PyConfig>()?.unbind();
     let machine: Py<PyMachine> = item("machine")?.cast_into::<PyMachine>()?.unbind();
     let workload = item("workload")?;
@@ -484,6 +522,7 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
         samples,
         grace_periods,
         counters,
+        stalls,
         events: item("events")?.extract()?,
         virtual_ns: item("virtual_ns")?.extract()?,
         wall_ns: item("wall_ns")?.extract()?,

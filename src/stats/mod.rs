@@ -216,7 +216,7 @@ fn is_zero(counter: &u64) -> bool {
 /// A stall report, and when it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Virtual time, ns.
+    /// Virtual time, or time since the engine was opened, ns.
     pub at_ns: u64,
     /// What it says.
     #[serde(flatten)]

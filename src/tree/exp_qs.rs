@@ -60,6 +60,25 @@ impl<C> Rcu<C> {
         }
     }
 
+    /// The same for a quiescent state that was observed from outside the CPU, after the expedited grace period
+    /// with the number `gp_seq` (while it runs) had asked it. It is dropped when another one runs by now, which
+    /// the observation may be too old for.
+    pub fn exp_report_observed(&self, ctx: Ctx, gp_seq: u64, world: &mut impl World) {
+        let rdp = &self.cpus[ctx.cpu as usize];
+        let root_done = {
+            let leaf = self.lock_node(rdp.leaf);
+            // While the bit stands, and this lock is held, the one that set it cannot end.
+            if self.exp_seq() != gp_seq {
+                return;
+            }
+            rdp.exp_owed.store(false, Ordering::Relaxed);
+            self.exp_report_up(rdp.leaf, leaf, rdp.grpmask)
+        };
+        if root_done {
+            self.exp_wake_driver(world);
+        }
+    }
+
     /// The CPU passed a quiescent state; if it owes an expedited one it reports.
     #[inline]
     pub(super) fn exp_report_owed(&self, ctx: Ctx, world: &mut impl World) {

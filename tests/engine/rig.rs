@@ -114,8 +114,10 @@ pub fn rcu(set: impl FnOnce(&mut Tunables)) -> Rcu<Called> {
     tun.early_qs = false;
     tun.sr_normal_latch = Latch::Off;
     tun.sr_normal_latch_threshold = 64;
+    tun.exp_stall_timeout_jiffies = 21_000;
+    tun.maxcpus = u32::MAX;
     set(&mut tun);
-    tun.maxcpus = tun.nr_cpus;
+    tun.maxcpus = tun.maxcpus.min(tun.nr_cpus);
     Rcu::new(&tun).expect("a small machine")
 }
 

@@ -31,7 +31,8 @@ part! {
         /// Open loop: distance of the due times; 0 for a closed loop.
         interval_us: US, "0" => interval_ns;
         /// What a call is: "sync" (`synchronize_rcu()`), "poll" and "poll-full" (a cookie of a polled grace
-        /// period, looked at once a jiffy) or "barrier" (`rcu_barrier()`).
+        /// period, looked at once a jiffy), "barrier" (`rcu_barrier()`) or "expedited"
+        /// (`synchronize_rcu_expedited()`).
         kind: Word(&SyncCallKind::ALL), "'sync'" => kind;
     }
     settle(flood, given) {
