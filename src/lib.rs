@@ -1,11 +1,12 @@
-//! The Linux kernel's Tree RCU as an engine, and a small kernel in virtual time around it.
+//! The Linux kernel's Tree RCU as an engine, in two worlds: virtual time and real threads.
 //!
 //! RCU (read-copy update) lets readers run without locks: whoever wants to free what readers may
 //! still see waits for a *grace period*, in which every CPU passes a *quiescent state*. Tree RCU is
 //! the Linux kernel's implementation for many CPUs. This crate holds that algorithm as plain state
-//! machines ([`tree`]) that never block, read no clock and start no thread, and a deterministic
-//! discrete-event machine ([`sim`]) that drives them: CPUs with run queues, ticks, softirqs, timers,
-//! interrupts and idle states. Latencies come out of the mechanism; nothing is fitted.
+//! machines ([`tree`]) that never block, read no clock and start no thread, and two worlds that drive
+//! them. [`sim`] is a deterministic discrete-event machine: CPUs with run queues, ticks, softirqs, timers,
+//! interrupts and idle states. [`host`] is a real RCU: OS threads on virtual CPUs, readers without fences,
+//! callbacks that free memory. Latencies come out of the mechanism; nothing is fitted.
 //!
 //! # Example
 //!
@@ -36,7 +37,7 @@
 //!
 //! # The house
 //!
-//! Arrows of use point one way: `sync`, [`config`], [`workload`], [`stats`] ← [`tree`] ← [`sim`] ← `python`.
+//! Arrows of use point one way: `sync`, [`config`], [`workload`], [`stats`] ← [`tree`] ← [`sim`], [`host`] ← `python`.
 //!
 //! | module | what lives there |
 //! |---|---|
@@ -47,6 +48,8 @@
 //! | `sync` | the one place that names atomics, fences and locks |
 //! | [`tree`] | the Tree RCU algorithm, one mechanism a file, and the seam to its surroundings |
 //! | [`sim`] | the world of virtual time: machine, CPUs, scheduler, ticks, timers, workload programs |
+//! | [`host`] | the world of real threads: virtual CPUs, readers, ticks and the grace-period thread for real |
+//! | `wheel` | how the kernel's timer wheel rounds timeouts |
 //! | `python` | the extension module `treercu._core` (feature `python`) |
 //! | [`error`] | the one error type |
 #![warn(missing_docs)]

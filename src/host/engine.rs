@@ -293,7 +293,13 @@ const DROP_DEADLINE: Duration = Duration::from_secs(2);
 impl Drop for Owner {
     fn drop(&mut self) {
         // Readers that outlast the deadline keep what they protect: it is leaked.
-        let _ = close(&self.shared, Remaining::Run, DROP_DEADLINE);
+        if super::softirq::invoking() == self.shared.id {
+            // The last handle was in a callback, whose thread cannot wait for itself.
+            let shared = self.shared.clone();
+            std::thread::spawn(move || close(&shared, Remaining::Run, DROP_DEADLINE));
+        } else {
+            let _ = close(&self.shared, Remaining::Run, DROP_DEADLINE);
+        }
     }
 }
 

@@ -94,6 +94,18 @@ fn a_thousand_engines_leave_nothing_behind() {
 }
 
 #[test]
+fn the_last_handle_may_be_in_a_callback() {
+    let before = threads_of_this_process();
+    for _ in 0..20 {
+        let engine = open(2, "full", &Options::default());
+        let inner = engine.clone();
+        engine.call(move || drop(inner)).expect("open");
+        drop(engine);
+    }
+    eventually("threads are joined", || threads_of_this_process() <= before + 8);
+}
+
+#[test]
 fn a_panic_in_a_callback_loses_no_other() {
     everywhere(2, |which, engine| {
         let ran = Arc::new(AtomicU64::new(0));
