@@ -148,8 +148,8 @@ fn a_busy_machine_takes_tens_of_microseconds() {
 }
 
 /// A reader runs sections of T = 3 ms back to back (a gap of 2 ns). A call returns just behind the end of a
-/// section; the next one comes think time + wake-up later (idle exit + timer interrupt + wake + switch = 2 + 0.5
-/// + 0.3 + 2 µs), inside the next section, and returns equally just behind that one's end: it has waited for the
+/// section; the next one comes think time and wake-up later (idle exit, timer interrupt, wake, switch: 2 + 0.5 +
+/// 0.3 + 2 µs), inside the next section, and returns equally just behind that one's end: it has waited for the
 /// rest, T + 2 ns − 1 ms − 4.8 µs, and for what interrupts added to the section: its own 0.3 µs, and a tick
 /// (1.5 µs, 0.7 more with the RCU softirq). Without preemption the report comes with the switch that the
 /// interrupt asked for, 2 µs behind the section.

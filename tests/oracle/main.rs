@@ -8,6 +8,7 @@ mod common;
 
 mod calls;
 mod direct;
+mod expedited;
 mod hotplug;
 mod latch;
 mod nodes;
