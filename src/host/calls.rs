@@ -154,7 +154,7 @@ impl Shared {
             slot.set_cpu(to);
         }
         drop(run);
-        if answered.normal.is_some() || answered.expedited {
+        if answered.any() {
             self.answered(cpu, answered, &mut Host::new(self, Actor::Thread, cpu));
         }
         if move_to.is_some() {

@@ -271,7 +271,7 @@ impl Shared {
                 .vcpus
                 .part_locked(cpu, &mut run, slot, |index| self.slots.get(index));
             drop(run);
-            if answered.normal.is_some() || answered.expedited {
+            if answered.any() {
                 self.answered(cpu, answered, &mut Host::new(self, Actor::Thread, cpu));
             }
             return;

@@ -81,19 +81,19 @@ impl Shared {
         }
     }
 
-    /// The tree asks a vCPU that it does not know to be quiescent. Preemptible: a pass has made sure of it. Else its
-    /// threads were asked before; if the last has answered before the tree waited for it, nobody has reported it.
+    /// The tree asks a vCPU that it does not know to be quiescent: one with non-preemptible threads, which were asked
+    /// before. If the last has answered before the tree waited for it, nobody has reported it.
     pub(super) fn expedited_ipi(&self, cpu: u32, host: &mut Host<'_>) {
-        let answered =
-            self.rcu.is_preemptible() || self.vcpus.get(cpu).run.lock().asked(Kind::Expedited).left == 0;
-        if answered {
-            self.report_expedited(cpu, host);
+        let asked = *self.vcpus.get(cpu).run.lock().asked(Kind::Expedited);
+        if asked.left == 0 {
+            self.report_expedited(cpu, asked.gp_seq, host);
         }
     }
 
-    pub(super) fn report_expedited(&self, cpu: u32, host: &mut Host<'_>) {
+    /// By the number of the grace period that asked: an answer may be reported late, when another one is waited for.
+    pub(super) fn report_expedited(&self, cpu: u32, gp_seq: u64, host: &mut Host<'_>) {
         let before = std::mem::replace(&mut host.cpu, cpu);
-        self.rcu.exp_report_cpu(host.ctx(), host);
+        self.rcu.exp_report_observed(host.ctx(), gp_seq, host);
         host.cpu = before;
     }
 }

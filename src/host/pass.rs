@@ -136,8 +136,8 @@ impl Shared {
 
     /// The last thread that owed an answer on `cpu` gave it.
     pub(super) fn answered(&self, cpu: u32, answered: Answered, host: &mut Host<'_>) {
-        if answered.expedited {
-            self.report_expedited(cpu, host);
+        if let Some(gp_seq) = answered.expedited {
+            self.report_expedited(cpu, gp_seq, host);
         }
         host.cpu = cpu;
         if let Some(gp_seq) = answered.normal {

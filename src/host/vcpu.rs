@@ -57,7 +57,13 @@ pub(super) enum Kind {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Answered {
     pub normal: Option<u64>,
-    pub expedited: bool,
+    pub expedited: Option<u64>,
+}
+
+impl Answered {
+    pub fn any(&self) -> bool {
+        self.normal.is_some() || self.expedited.is_some()
+    }
 }
 
 impl RunQueue {
@@ -78,7 +84,7 @@ impl RunQueue {
         }
         if expedited {
             self.expedited.left -= 1;
-            answered.expedited = self.expedited.left == 0;
+            answered.expedited = (self.expedited.left == 0).then_some(self.expedited.gp_seq);
         }
         answered
     }
