@@ -41,7 +41,8 @@ fn one(cpus: i64, tasks: u64, virtual_ms: u64) {
         &Control::default(),
     )
     .expect("runs");
-    let seconds = run.virtual_ns as f64 / 1e9;
+    let simulated = run.simulated().expect("simulated");
+    let seconds = simulated.virtual_ns as f64 / 1e9;
     let rate = |count: u64| count as f64 / seconds;
     println!(
         "{} {} {} {} {} {} {} {}",
@@ -50,7 +51,7 @@ fn one(cpus: i64, tasks: u64, virtual_ms: u64) {
         rate(run.counters.grace_periods),
         rate(run.counters.wakeups),
         rate(run.counters.ticks),
-        rate(run.events),
+        rate(simulated.events),
         peak_kb(),
         run.digest()
     );

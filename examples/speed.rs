@@ -24,7 +24,8 @@ fn main() {
         &Control::default(),
     )
     .unwrap();
-    let v = run.virtual_ns as f64 / 1e9;
+    let simulated = run.simulated().expect("simulated");
+    let v = simulated.virtual_ns as f64 / 1e9;
     println!(
         "cpus {cpus} tasks {tasks}: {:.3} s cpu / virtual s ; per virtual s: calls {:.0} gps {:.1} wakeups {:.0} ticks {:.0} switches {:.0} events {:.0}; p50 {:.1} ms",
         run.cpu_ns as f64 / 1e9 / v,
@@ -33,7 +34,7 @@ fn main() {
         run.counters.wakeups as f64 / v,
         run.counters.ticks as f64 / v,
         run.counters.context_switches as f64 / v,
-        run.events as f64 / v,
+        simulated.events as f64 / v,
         run.quantile(0.5).map(|x| x as f64 / 1e6).unwrap_or(0.0)
     );
 }

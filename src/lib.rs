@@ -55,10 +55,13 @@
 #![warn(missing_docs)]
 
 pub mod config;
+mod control;
 pub mod error;
 pub mod host;
+pub mod measure;
 #[cfg(feature = "python")]
 mod python;
+mod random;
 pub mod sim;
 pub mod stats;
 mod sync;

@@ -429,9 +429,9 @@ fn floods_of_callbacks_cost_at_most_two_grace_periods_a_tick() {
                 ("hurry", hurry),
             ] {
                 let result = run(&cfg, &quiet(), work, 1);
-                let seconds = result.virtual_ns as f64 / 1e9;
+                let seconds = result.simulated().expect("simulated").virtual_ns as f64 / 1e9;
                 let rate = result.counters.grace_periods as f64 / seconds;
-                let share = result.counters.gp_kthread_cpu_ns as f64 / result.virtual_ns as f64;
+                let share = result.counters.gp_kthread_cpu_ns as f64 / (seconds * 1e9);
                 println!(
                     "HZ={hz} early_qs={early} {what}: {rate:.0} grace periods/s, {:.0} ns each, {:.2} % of the CPU",
                     result.counters.gp_kthread_cpu_ns as f64 / result.counters.grace_periods as f64,

@@ -18,6 +18,7 @@ use crate::stats::{Counters, GracePeriods};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, WorldLock};
 use crate::trace::{MAX_TRACE_LIMIT, Trace};
 use crate::tree::{Rcu, Snapshot};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -313,7 +314,7 @@ pub struct ThreadCpu {
 }
 
 /// How late ticks came.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Ticks measured.
     pub ticks: u64,

@@ -37,6 +37,7 @@
 //! | `hotplug` | virtual CPUs coming and going |
 //! | `world` | the engine's requests, answered |
 //! | `stalls` | stall reports with the threads' names |
+//! | `facts` | what machine this is |
 //! | `callback` | what `call_rcu()` queues |
 //! | `park`, `clock`, `os` | blocking, time, the rest of the operating system |
 
@@ -45,6 +46,7 @@ mod calls;
 mod clock;
 mod engine;
 mod expedited;
+mod facts;
 mod gp_thread;
 mod handle;
 mod hotplug;
@@ -63,6 +65,7 @@ mod world;
 
 pub use calls::Served;
 pub use engine::{Engine, Lateness, Options, Remaining, State, ThreadCpu, TimerMode};
+pub use facts::HostFacts;
 pub use handle::{Handle, ReadGuard, Section, ThreadGuard};
 pub use order::FenceMode;
 pub use os::ParkMode;

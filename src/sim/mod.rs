@@ -9,12 +9,14 @@ mod kernel;
 mod machine;
 mod observe;
 mod program;
-mod random;
 mod runner;
 mod sched;
 mod task;
 mod timer;
 
+use crate::random;
+
+pub use crate::control::{Control, MEMORY_LIMIT_MB, RunOptions};
 pub use machine::{MAX_COST_NS, MAX_NOISE, Machine, TimerMigration};
 pub use observe::{NoObserver, Observer, Sight};
-pub use runner::{Control, MEMORY_LIMIT_MB, RunOptions, simulate, simulate_many, simulate_observed};
+pub use runner::{simulate, simulate_many, simulate_observed};

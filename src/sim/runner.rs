@@ -3,17 +3,16 @@
 use super::kernel::{Hw, Kernel};
 use super::{Machine, NoObserver, Observer, Sight};
 use crate::config::Config;
+use crate::control::{Control, MIB, Progress, RunOptions, thread_cpu_ns};
 use crate::error::{Error, Result};
-use crate::stats::{GracePeriods, Keep, Run, Samples};
-use crate::trace::{MAX_TRACE_LIMIT, Record, Trace};
+use crate::stats::{GracePeriods, Run, Samples, Simulated, World};
+use crate::trace::{Record, Trace};
 use crate::tree::{Rcu, seq};
 use crate::workload::{Part, SyncCallKind, Workload};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Default limit on the estimated memory of a run (or of all replicas of one call), MiB.
-pub const MEMORY_LIMIT_MB: u64 = 4096;
 /// Hard limit on the replicas of one call.
 pub const MAX_REPLICAS: u64 = 1_000_000;
 /// Hard limit on worker threads.
@@ -36,40 +35,6 @@ const CALLBACK_CHECK: u64 = 1 << 16;
 const SHORTEST_EXPEDITED_NS: u64 = 1_000;
 /// End of virtual time, ns: 73 years.
 const HORIZON_NS: u64 = 1 << 61;
-const MIB: u64 = 1 << 20;
-
-/// How to carry a run out; nothing here changes its result.
-#[derive(Debug, Clone)]
-pub struct RunOptions {
-    /// Limit on the estimated memory, MiB.
-    pub memory_limit_mb: u64,
-    /// How much of the calls is kept.
-    pub keep: Keep,
-    /// Keep this many trace events; 0: no trace.
-    pub trace_limit: usize,
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        RunOptions {
-            memory_limit_mb: MEMORY_LIMIT_MB,
-            keep: Keep::default(),
-            trace_limit: 0,
-        }
-    }
-}
-
-/// Shared between a run and whoever waits for it: cancel flag and progress.
-#[derive(Debug, Default)]
-pub struct Control {
-    /// Set it and every run under this control ends within milliseconds, with what it has.
-    pub cancel: AtomicBool,
-    /// Work done so far, in the unit of `total`.
-    pub done: AtomicU64,
-    /// Work expected in all (calls, or virtual ns where only a duration is given); 0: unknown.
-    pub total: AtomicU64,
-}
-
 /// Runs one simulation.
 pub fn simulate(
     config: &Config,
@@ -171,18 +136,7 @@ fn check(
     let tun = config.tunables();
     machine.validate(tun.maxcpus)?;
     workload.validate(tun.maxcpus)?;
-    if options.memory_limit_mb == 0 {
-        return Err(Error::config("memory_limit_mb", 0, "out of range", "at least 1"));
-    }
-    options.keep.validate()?;
-    if options.trace_limit > MAX_TRACE_LIMIT {
-        return Err(Error::config(
-            "trace_limit",
-            options.trace_limit,
-            "out of range",
-            format!("0 to {MAX_TRACE_LIMIT}"),
-        ));
-    }
+    options.validate()?;
     for part in &workload.parts {
         if let Part::PeriodicInterrupt(interrupt) = part {
             let cost = machine.irq_ns + interrupt.callbacks * machine.call_rcu_ns;
@@ -311,39 +265,6 @@ fn check_memory(hw: &Hw, options: &RunOptions) -> Result<()> {
     Ok(())
 }
 
-/// How far along a run is.
-#[derive(Debug, Clone, Copy)]
-struct Progress {
-    total: u64,
-    by_calls: bool,
-}
-
-impl Progress {
-    fn of(workload: &Workload) -> Self {
-        let until = workload.parts.iter().map(Part::duration_ns).max().unwrap_or(0);
-        if until > 0 {
-            return Progress {
-                total: until,
-                by_calls: false,
-            };
-        }
-        let calls = workload.parts.iter().fold(0u64, |sum, part| match part {
-            Part::SyncFlood(flood) => sum.saturating_add(flood.tasks.saturating_mul(flood.calls)),
-            _ => sum,
-        });
-        Progress {
-            total: calls,
-            by_calls: true,
-        }
-    }
-}
-
-/// CPU time of this thread, ns.
-fn thread_cpu_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
 #[allow(clippy::too_many_arguments)]
 fn run<O: Observer>(
     config: &Config,
@@ -442,13 +363,15 @@ fn run<O: Observer>(
         grace_periods,
         counters,
         stalls: hw.stalls,
-        events,
-        virtual_ns,
         wall_ns: wall.elapsed().as_nanos() as u64,
         cpu_ns: thread_cpu_ns() - cpu,
         seed,
         config: config.clone(),
-        machine: machine.clone(),
+        world: World::Sim(Box::new(Simulated {
+            machine: machine.clone(),
+            virtual_ns,
+            events,
+        })),
         workload: workload.clone(),
         interrupted,
     })

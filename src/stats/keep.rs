@@ -111,7 +111,18 @@ impl Recorder {
 }
 
 impl Samples {
-    fn push(&mut self, call: Call) {
+    pub(crate) fn with_capacity(calls: usize) -> Self {
+        Samples {
+            task: Vec::with_capacity(calls),
+            cpu: Vec::with_capacity(calls),
+            start_ns: Vec::with_capacity(calls),
+            end_ns: Vec::with_capacity(calls),
+            latency_ns: Vec::with_capacity(calls),
+            gp_seq: Vec::with_capacity(calls),
+        }
+    }
+
+    pub(crate) fn push(&mut self, call: Call) {
         self.task.push(call.task);
         self.cpu.push(call.cpu);
         self.start_ns.push(call.start_ns);

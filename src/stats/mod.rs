@@ -2,35 +2,39 @@
 
 mod digest;
 mod keep;
+mod world;
 
 pub(crate) use keep::{Call, Recorder};
 pub use keep::{HISTOGRAM_DIGITS, Keep, MAX_SAMPLE};
+pub use world::{Measured, Simulated, World};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::sim::Machine;
 use crate::trace::Trace;
 use crate::tree::StallReport;
 use crate::workload::Workload;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// One row per completed `synchronize_rcu()` call, as columns.
+/// One row per completed `synchronize_rcu()` call, as columns. Times count from the start of the run,
+/// in virtual time (simulated) or on the monotonic clock (measured).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Samples {
     /// Task id, counted over the sync-flood parts.
     pub task: Vec<i32>,
-    /// CPU on which the call began.
+    /// CPU on which the call began: a CPU of the tree, in measured runs a virtual one. -1: an engine
+    /// without CPUs.
     pub cpu: Vec<i32>,
-    /// When the call began (closed loop) or was due (open loop), in ns of virtual time.
+    /// When the call began (closed loop) or was due (open loop), in ns.
     pub start_ns: Vec<i64>,
-    /// When the call returned, in ns of virtual time.
+    /// When the call returned, in ns.
     pub end_ns: Vec<i64>,
     /// `end_ns - start_ns`.
     pub latency_ns: Vec<i64>,
     /// Grace period that released the call, as its `gp_seq` while it ran (…01b), signed as the
     /// kernel prints it. Callback route: the last one that the CPU had noticed. Expedited calls: the
     /// expedited grace period that served it, as `expedited_sequence` while it ran (a count of its own).
+    /// 0, which no running grace period has: an engine that numbers none.
     pub gp_seq: Vec<i64>,
 }
 
@@ -101,9 +105,9 @@ impl Resolution {
 pub struct GracePeriods {
     /// `rs.gp_seq` while it ran, signed.
     pub gp_seq: Vec<i64>,
-    /// Start (the number was advanced), ns of virtual time.
+    /// Start (the number was advanced), ns.
     pub start_ns: Vec<i64>,
-    /// End (the number was advanced again), ns of virtual time.
+    /// End (the number was advanced again), ns.
     pub end_ns: Vec<i64>,
     /// `synchronize_rcu()` calls released by it.
     pub requests: Vec<i64>,
@@ -216,14 +220,14 @@ fn is_zero(counter: &u64) -> bool {
 /// A stall report, and when it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Virtual time, or time since the engine was opened, ns.
+    /// Virtual time, time since the start of a measured run, or of an engine by itself since it was opened, ns.
     pub at_ns: u64,
     /// What it says.
     #[serde(flatten)]
     pub report: StallReport,
 }
 
-/// The result of one simulated run.
+/// The result of one run, simulated or measured.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// One row per completed call.
@@ -242,20 +246,17 @@ pub struct Run {
     pub counters: Counters,
     /// Stall reports, the first thousand.
     pub stalls: Vec<Stall>,
-    /// Calendar entries dispatched.
-    pub events: u64,
-    /// Virtual time covered, ns.
-    pub virtual_ns: u64,
     /// Wall-clock time of the run phase, ns.
     pub wall_ns: u64,
-    /// CPU time of the run phase, ns.
+    /// CPU time of the run phase, ns. Measured runs: of the workload's threads and, with the engine
+    /// `treercu`, of the engine's.
     pub cpu_ns: u64,
     /// The seed.
     pub seed: u64,
     /// The configuration.
     pub config: Config,
-    /// The machine.
-    pub machine: Machine,
+    /// The world it ran in, and what only that world knows.
+    pub world: World,
     /// The workload.
     pub workload: Workload,
     /// True when a cancel request ended the run early.
@@ -297,6 +298,22 @@ pub struct Bins {
 }
 
 impl Run {
+    /// What only a simulated run knows.
+    pub fn simulated(&self) -> Option<&Simulated> {
+        match &self.world {
+            World::Sim(simulated) => Some(simulated),
+            World::Host(_) => None,
+        }
+    }
+
+    /// What only a measured run knows.
+    pub fn measured(&self) -> Option<&Measured> {
+        match &self.world {
+            World::Sim(_) => None,
+            World::Host(measured) => Some(measured),
+        }
+    }
+
     /// A digest over samples, grace-period records and counters (not seed, version or host), as hexadecimal text.
     pub fn digest(&self) -> String {
         digest::of(self)

@@ -123,7 +123,7 @@ impl Part {
     }
 
     /// The part comes to an end by itself; the others go on as long as one of those.
-    fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         match self {
             Part::SyncFlood(_) => true,
             Part::CpuLoad(part) => part.duration_ns > 0,

@@ -4,7 +4,7 @@ use crate::common::oracle::{Facts, Oracle};
 use crate::story::*;
 use treercu::config::Config;
 use treercu::sim::{Machine, Observer, Sight};
-use treercu::stats::{Counters, GracePeriods, Keep, Resolution, Run, Samples};
+use treercu::stats::{Counters, GracePeriods, Keep, Resolution, Run, Samples, Simulated, World};
 use treercu::workload::{SyncCallKind, SyncFlood, Workload};
 
 #[test]
@@ -151,13 +151,15 @@ fn told(early: bool, direct: bool) -> (Story, Run) {
             direct_wakes: done.direct_calls,
             ..Counters::default()
         },
-        events: 0,
-        virtual_ns: s.at,
         wall_ns: 0,
         cpu_ns: 0,
         seed: 0,
         config: Config::new(),
-        machine: Machine::default(),
+        world: World::Sim(Box::new(Simulated {
+            machine: Machine::default(),
+            virtual_ns: s.at,
+            events: 0,
+        })),
         workload: Workload::from(SyncFlood::default()),
         interrupted: false,
     };

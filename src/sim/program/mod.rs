@@ -100,10 +100,5 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
 /// Draws a length.
 fn draw(length: Length, random: &mut Stream) -> u64 {
-    match length {
-        Length::Fixed(ns) => ns,
-        Length::Uniform(low, high) => random.between(low, high),
-        Length::Exponential(0) => 0,
-        Length::Exponential(mean) => random.exponential(mean as f64).min(mean.saturating_mul(20)),
-    }
+    random.length(length)
 }

@@ -9,6 +9,7 @@ type Wrong = Vec<(&'static str, String)>;
 impl Oracle {
     /// Compares the run's records with what was seen. Call after the run.
     pub fn check_run(&mut self, run: &Run) {
+        let simulated = run.simulated().expect("a simulated run");
         let sight = Sight::End {
             interrupted: run.interrupted,
         };
@@ -25,7 +26,7 @@ impl Oracle {
             self.check_counters(run, &mut wrong);
         }
         for (code, text) in wrong.into_iter().take(2 * ENOUGH) {
-            self.object(code, run.virtual_ns, sight, None, text);
+            self.object(code, simulated.virtual_ns, sight, None, text);
         }
     }
 
@@ -54,6 +55,7 @@ impl Oracle {
     }
 
     fn check_gps(&mut self, run: &Run, wrong: &mut Wrong) {
+        let free_nodes = run.simulated().is_some_and(|s| s.machine.node_ns == 0);
         let g = &run.grace_periods;
         for (i, seen) in self.gps.iter().enumerate().take(g.len()) {
             self.coverage.scans += g.scans[i] as u64;
@@ -75,7 +77,7 @@ impl Oracle {
             // A step's own progress is all that may lie between the record and the sight of the step.
             let off = |recorded: i64, seen: u64| recorded.abs_diff(seen as i64) > MAX_STEP_NS;
             // On a machine where a node costs nothing, a grace period may.
-            if g.start_ns[i] >= g.end_ns[i] + i64::from(run.machine.node_ns == 0)
+            if g.start_ns[i] >= g.end_ns[i] + i64::from(free_nodes)
                 || (i > 0 && g.start_ns[i] < g.end_ns[i - 1])
                 || off(g.start_ns[i], seen.started_ns)
                 || off(g.end_ns[i], seen.ended_ns)

@@ -1,13 +1,14 @@
 //! Random numbers of a run: one 64-bit seed, split into a stream per purpose, so that one more draw
 //! for one purpose shifts no other. The generators and the exponential are the same on every platform.
 
+use crate::workload::Length;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// What a stream is for.
 #[derive(Debug, Clone, Copy)]
 #[repr(u64)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Placement = 1,
     Kthread = 2,
     Start = 3,
@@ -17,11 +18,12 @@ pub(super) enum Purpose {
     Flood = 7,
     Hotplug = 8,
     Sample = 9,
+    Merge = 10,
 }
 
 /// One stream.
 #[derive(Debug, Clone)]
-pub(super) struct Stream(Pcg64Mcg);
+pub(crate) struct Stream(Pcg64Mcg);
 
 /// The finaliser of splitmix64: neighbouring seeds give unrelated streams.
 fn mix(mut x: u64) -> u64 {
@@ -33,30 +35,30 @@ fn mix(mut x: u64) -> u64 {
 
 impl Stream {
     /// The stream of `purpose`, number `index` (a CPU, say), under `seed`.
-    pub(super) fn new(seed: u64, purpose: Purpose, index: u64) -> Self {
+    pub(crate) fn new(seed: u64, purpose: Purpose, index: u64) -> Self {
         Stream(Pcg64Mcg::seed_from_u64(mix(
             mix(mix(seed) ^ purpose as u64) ^ index
         )))
     }
 
     /// Uniform in 0 .. `bound`; 0 for an empty range.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // Multiply-shift; the bias is below 2^-64 * bound.
         ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Uniform in `low ..= high`.
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
     /// True with probability `p`.
-    pub(super) fn chance(&mut self, p: f64) -> bool {
+    pub(crate) fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.unit() < p
     }
 
     /// Exponential with this mean, rounded to whole units, at least 1.
-    pub(super) fn exponential(&mut self, mean: f64) -> u64 {
+    pub(crate) fn exponential(&mut self, mean: f64) -> u64 {
         // libm rather than the platform's own: the same bits everywhere. 1 - u lies in (0, 1].
         ((-libm::log(1.0 - self.unit()) * mean) as u64).max(1)
     }
@@ -64,5 +66,15 @@ impl Stream {
     /// Uniform in 0 .. 1.
     fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Draws a length, ns.
+    pub(crate) fn length(&mut self, length: Length) -> u64 {
+        match length {
+            Length::Fixed(ns) => ns,
+            Length::Uniform(low, high) => self.between(low, high),
+            Length::Exponential(0) => 0,
+            Length::Exponential(mean) => self.exponential(mean as f64).min(mean.saturating_mul(20)),
+        }
     }
 }
