@@ -18,6 +18,7 @@ from . import _startup as _startup
 # isort: split
 from . import errors
 from ._core import (
+    ENGINES,
     RESOLUTIONS,
     CallRcuFlood,
     CancelToken,
@@ -34,6 +35,7 @@ from ._core import (
     __version__,
     build_info,
     last_run,
+    measure,
     simulate,
     simulate_many,
     tunables,
@@ -43,6 +45,7 @@ from .errors import (
     ConfigError,
     ConfigWarning,
     EngineError,
+    HostError,
     Interrupted,
     MemoryLimitError,
     RcuError,
@@ -51,6 +54,7 @@ from .errors import (
 from .reproduce import reproduce
 
 __all__ = [
+    "ENGINES",
     "RESOLUTIONS",
     "CallRcuFlood",
     "CancelToken",
@@ -60,6 +64,7 @@ __all__ = [
     "ConfigWarning",
     "CpuLoad",
     "EngineError",
+    "HostError",
     "Hotplug",
     "Interrupted",
     "Machine",
@@ -76,6 +81,7 @@ __all__ = [
     "build_info",
     "errors",
     "last_run",
+    "measure",
     "reproduce",
     "simulate",
     "simulate_many",

@@ -18,10 +18,12 @@ _Placement: TypeAlias = Literal["spread", "random"] | _Number
 _Cpus: TypeAlias = Literal["all"] | _Number | Sequence[int] | npt.NDArray[Any]
 _Progress: TypeAlias = bool | Callable[[int, int], object] | None
 _Keep: TypeAlias = Literal["samples", "histogram"] | SupportsIndex
+_Engine: TypeAlias = Literal["treercu", "crossbeam-epoch", "seize", "liburcu-memb", "liburcu-qsbr"]
 _I64: TypeAlias = npt.NDArray[np.int64]
 _I32: TypeAlias = npt.NDArray[np.int32]
 
 __all__ = [
+    "ENGINES",
     "RESOLUTIONS",
     "CallRcuFlood",
     "CancelToken",
@@ -40,11 +42,13 @@ __all__ = [
     "_restore_run",
     "build_info",
     "last_run",
+    "measure",
     "simulate",
     "simulate_many",
     "tunables",
 ]
 __version__: Final[str]
+ENGINES: Final[tuple[str, ...]]
 RESOLUTIONS: Final[tuple[str, ...]]
 
 @final
@@ -352,7 +356,13 @@ class Run:
     @property
     def version(self) -> str: ...
     @property
-    def host(self) -> str: ...
+    def world(self) -> Literal["sim", "host"]: ...
+    @property
+    def gp_kthread_cpu_s(self) -> float | None: ...
+    @property
+    def tick_cpu_s(self) -> float | None: ...
+    @property
+    def host(self) -> Any: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def build_info() -> dict[str, Any]: ...
@@ -383,6 +393,18 @@ def simulate_many(
     keep: _Keep = "samples",
     trace: bool | _Number = 0,
 ) -> list[Run]: ...
+def measure(
+    config: Config,
+    workload: _AnyWorkload,
+    *,
+    engine: _Engine = "treercu",
+    seed: SupportsIndex = 1,
+    progress: _Progress = None,
+    cancel: CancelToken | None = None,
+    memory_limit_mb: _Number = 4096,
+    keep: _Keep = "samples",
+    trace: bool | _Number = 0,
+) -> Run: ...
 def last_run() -> Run | None: ...
 def _restore_run(state: dict[str, Any]) -> Run: ...
 def _restore_config(explicit: dict[str, Any]) -> Config: ...

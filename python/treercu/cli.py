@@ -16,11 +16,12 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from . import __version__, _startup
 from ._core import (
+    ENGINES,
     CallRcuFlood,
     Config,
     CpuLoad,
@@ -31,6 +32,7 @@ from ._core import (
     Readers,
     Run,
     SyncFlood,
+    measure,
     simulate,
     simulate_many,
     tunables,
@@ -197,7 +199,8 @@ def _split_settings(settings: Sequence[str] | None) -> tuple[dict[str, str], dic
 def _parser() -> _Parser:
     parser = _Parser(
         prog="treercu",
-        description="The Linux kernel's Tree RCU in virtual time: grace-period latency studies.",
+        description="The Linux kernel's Tree RCU in virtual time and on real threads: grace-period "
+        "latency studies.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"treercu {__version__}")
@@ -212,27 +215,50 @@ def _parser() -> _Parser:
 
     sim = command("simulate", "Run a workload in virtual time and print its latencies.")
     _add_set(sim)
-    sim.add_argument("--seed", default="1", metavar="N", help="0 to 2**64-1 (default 1)")
     sim.add_argument("--replicas", default="1", metavar="N", help="runs, with seeds N, N+1, ... (default 1)")
     sim.add_argument("--threads", default="0", metavar="N", help="threads for replicas, 0: one per core")
-    sim.add_argument("--memory-limit-mb", default="4096", metavar="N", help="refuse a run that needs more")
-    sim.add_argument(
+    _add_run(sim)
+
+    real = command("measure", "Run a workload on real threads, in real time, and print its latencies.")
+    _add_set(real)
+    real.add_argument(
+        "--engine", default=ENGINES[0], metavar="NAME", help=f"{', '.join(ENGINES)} (default {ENGINES[0]})"
+    )
+    _add_run(real)
+
+    rep = command("reproduce", "Put a published measurement beside what the mechanism gives.")
+    rep.add_argument("name", metavar="NAME", help=f"{', '.join(EXPERIMENTS)}, or all")
+    rep.add_argument("--seed", default="1", metavar="N", help="seed of the first run (default 1)")
+    rep.add_argument("--threads", default="0", metavar="N", help="0: one per core")
+    _add_quiet(rep)
+
+    tun = command("tunables", "List every tunable with its default.")
+    tun.add_argument("--kernel", metavar="VERSION", help="show this kernel's defaults")
+    _add_set(tun)
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """What every command that runs a workload takes."""
+    parser.add_argument("--seed", default="1", metavar="N", help="0 to 2**64-1 (default 1)")
+    parser.add_argument("--memory-limit-mb", default="4096", metavar="N", help="refuse a run that needs more")
+    parser.add_argument(
         "--keep",
         default="samples",
         metavar="WHAT",
         help="samples (default): every call; histogram: their distribution; N: that and N calls",
     )
-    sim.add_argument("--trace", metavar="FILE", help="write the trace events there, as ftrace prints them")
-    sim.add_argument("--trace-limit", metavar="N", help="most trace events (default 1000000)")
-    _add_quiet(sim)
-    sim.add_argument(
+    parser.add_argument("--trace", metavar="FILE", help="write the trace events there, as ftrace prints them")
+    parser.add_argument("--trace-limit", metavar="N", help="most trace events (default 1000000)")
+    _add_quiet(parser)
+    parser.add_argument(
         "--workload",
         action=_Workload,
         dest="workloads",
         metavar="NAME",
         help=f"{', '.join(_WORKLOADS)}; the flags that follow belong to it; may be repeated",
     )
-    group = sim.add_argument_group("fields of a workload, after its --workload")
+    group = parser.add_argument_group("fields of a workload, after its --workload")
     owners: dict[str, list[str]] = {}
     for name in _WORKLOADS:
         for field in _fields(name):
@@ -247,17 +273,6 @@ def _parser() -> _Parser:
             metavar="VALUE",
             help=f"of {', '.join(names)}",
         )
-
-    rep = command("reproduce", "Put a published measurement beside what the mechanism gives.")
-    rep.add_argument("name", metavar="NAME", help=f"{', '.join(EXPERIMENTS)}, or all")
-    rep.add_argument("--seed", default="1", metavar="N", help="seed of the first run (default 1)")
-    rep.add_argument("--threads", default="0", metavar="N", help="0: one per core")
-    _add_quiet(rep)
-
-    tun = command("tunables", "List every tunable with its default.")
-    tun.add_argument("--kernel", metavar="VERSION", help="show this kernel's defaults")
-    _add_set(tun)
-    return parser
 
 
 def _add_set(parser: argparse.ArgumentParser) -> None:
@@ -274,27 +289,30 @@ def _add_quiet(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
+def _run_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The keywords that `simulate` and `measure` share, besides the seed."""
+    options: dict[str, Any] = {
+        "progress": False if args.quiet else None,
+        "memory_limit_mb": _number(args.memory_limit_mb),
+        "keep": _number(args.keep),
+    }
+    limit = args.trace_limit
+    if args.trace is not None:
+        options["trace"] = True if limit is None else _whole("trace_limit", limit, 1, 200_000_000)
+    elif limit is not None:
+        raise _BadInput(f"trace_limit={_cut(limit)}: no trace; allowed: with --trace FILE")
+    return options
+
+
 def _simulate(args: argparse.Namespace) -> int:
     settings, fields = _split_settings(args.settings)
     config, machine = Config(**settings), Machine(**fields)
     workload = _build_workload(args.workloads)
     seed, replicas = _number(args.seed), _number(args.replicas)
-    common: dict[str, Any] = {
-        "seed": seed,
-        "machine": machine,
-        "progress": False if args.quiet else None,
-        "memory_limit_mb": _number(args.memory_limit_mb),
-        "keep": _number(args.keep),
-    }
+    common: dict[str, Any] = {"seed": seed, "machine": machine, **_run_options(args)}
     threads = _whole("threads", args.threads, 0, 1024)
-    if args.trace is None:
-        if args.trace_limit is not None:
-            raise _BadInput(f"trace_limit={_cut(args.trace_limit)}: no trace; allowed: with --trace FILE")
-    else:
-        if replicas != 1:
-            raise _BadInput(f"replicas={_cut(args.replicas)}: one trace, one run; allowed: 1 with --trace")
-        limit = args.trace_limit
-        common["trace"] = True if limit is None else _whole("trace_limit", limit, 1, 200_000_000)
+    if args.trace is not None and replicas != 1:
+        raise _BadInput(f"replicas={_cut(args.replicas)}: one trace, one run; allowed: 1 with --trace")
     began = time.perf_counter()
     code = DONE
     with _file("trace", args.trace) as trace_file:
@@ -320,6 +338,46 @@ def _simulate(args: argparse.Namespace) -> int:
         _print_json(result)
     else:
         _print_simulated(result, runs)
+    return code
+
+
+def _measure(args: argparse.Namespace) -> int:
+    settings, fields = _split_settings(args.settings)
+    if fields:
+        raise _BadInput(f"set={_cut(next(iter(fields)))}: a machine field; allowed: with simulate")
+    config = Config(**settings)
+    workload = _build_workload(args.workloads)
+    seed: Any = _number(args.seed)
+    options = _run_options(args)
+    code = DONE
+    with _file("trace", args.trace) as trace_file:
+        try:
+            run = measure(config, workload, engine=args.engine, seed=seed, **options)
+        except Interrupted as interrupted:
+            if interrupted.run is None:
+                raise
+            run, code = interrupted.run, INTERRUPTED
+        if trace_file and run.trace is not None:
+            _replace(trace_file, run.trace.to_ftrace())
+    summary = run.summary()
+    result = {
+        **{key: summary[key] for key in ("calls", "mean_ns", "p50_ns", "p99_ns", "max_ns")},
+        "wall_s": run.wall_s,
+        "cpu_s": run.cpu_s,
+        "seed": seed,
+        "config": config.effective,
+        # The key belongs to the contract; the machine is the one in `host`.
+        "machine": None,
+        "workload": workload.to_dict(),
+        "interrupted": run.interrupted,
+        "host": run.host,
+        "gp_kthread_cpu_s": run.gp_kthread_cpu_s,
+        "tick_cpu_s": run.tick_cpu_s,
+    }
+    if args.json:
+        _print_json(result)
+    else:
+        _print_measured(result, run)
     return code
 
 
@@ -379,17 +437,58 @@ def _pooled(runs: list[Run], wall_s: float) -> dict[str, Any]:
     }
 
 
-def _print_simulated(result: dict[str, Any], runs: list[Run]) -> None:
-    def ms(value: float | None) -> str:
-        return "-" if value is None else f"{value / 1e6:.3f} ms"
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value / 1e6:.3f} ms"
 
+
+def _latency_line(result: dict[str, Any], show: Callable[[float | None], str] = _ms) -> str:
+    return (
+        f"calls {result['calls']}  mean {show(result['mean_ns'])}  p50 {show(result['p50_ns'])}  "
+        f"p99 {show(result['p99_ns'])}  max {show(result['max_ns'])}"
+    )
+
+
+def _print_measured(result: dict[str, Any], run: Run) -> None:
+    def us(value: float | None) -> str:
+        return "-" if value is None else f"{value / 1e3:.3f} us"
+
+    def seconds(value: float | None) -> str:
+        return "-" if value is None else f"{value:.3f} s"
+
+    config, host = result["config"], result["host"]
+    short = result["p50_ns"] is not None and result["p50_ns"] < 1_000_000
+    lines = [
+        f"{host['engine']}, {config['nr_cpus']} virtual CPUs, HZ={config['hz']}, seed {result['seed']}",
+        _latency_line(result, us if short else _ms),
+        f"grace periods {run.counters['grace_periods']}  "
+        f"callbacks invoked {run.counters['callbacks_invoked']}",
+        f"wall {result['wall_s']:.3f} s, CPU time {result['cpu_s']:.3f} s, of it grace-period thread "
+        f"{seconds(result['gp_kthread_cpu_s'])}, tick thread {seconds(result['tick_cpu_s'])}",
+        f"on {host['cpu_model'] or 'an unknown CPU'}, {host['cores'] or '?'} cores, "
+        f"{host['kernel'] or 'unknown kernel'}, governor {host['governor'] or '-'}, "
+        f"clock {host['clock_source'] or '?'} ({host['clock_read_ns']:.1f} ns a read)",
+    ]
+    if host["fence"] is not None:
+        lines.append(f"readers are ordered by {host['fence']}")
+    late = host["tick_lateness"]
+    if late is not None:
+        lines.append(
+            f"tick lateness: p50 {us(late['p50_ns'])}  p99 {us(late['p99_ns'])}  max {us(late['max_ns'])}  "
+            f"of {late['ticks']} ticks"
+        )
+    lines += [f"note: {note}" for note in host["notes"]]
+    if result["interrupted"]:
+        lines.append("interrupted: these are the calls completed so far")
+    print("\n".join(lines))
+
+
+def _print_simulated(result: dict[str, Any], runs: list[Run]) -> None:
     config = result["config"]
     replicas = len(result.get("replicas", [0]))
     lines = [
         f"kernel {config['kernel']}, {config['nr_cpus']} CPUs, HZ={config['hz']}, seed {result['seed']}"
         + (f", {replicas} replicas" if replicas != 1 else ""),
-        f"calls {result['calls']}  mean {ms(result['mean_ns'])}  p50 {ms(result['p50_ns'])}  "
-        f"p99 {ms(result['p99_ns'])}  max {ms(result['max_ns'])}",
+        _latency_line(result),
         f"grace periods {sum(run.counters['grace_periods'] for run in runs)}  "
         f"callbacks invoked {sum(run.counters['callbacks_invoked'] for run in runs)}",
         f"virtual {result['virtual_s']:.3f} s in {result['wall_s']:.3f} s, {result['events']} events, "
@@ -467,7 +566,12 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         _startup.end()
         args = _parser().parse_args(argv)
-        commands = {"simulate": _simulate, "reproduce": _reproduce, "tunables": _tunables}
+        commands = {
+            "simulate": _simulate,
+            "measure": _measure,
+            "reproduce": _reproduce,
+            "tunables": _tunables,
+        }
         return commands[args.command](args)
     except (_BadInput, ConfigError, MemoryLimitError) as err:
         _say("error", err)

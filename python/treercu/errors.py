@@ -15,6 +15,7 @@ __all__ = [
     "ConfigError",
     "ConfigWarning",
     "EngineError",
+    "HostError",
     "Interrupted",
     "MemoryLimitError",
     "RcuError",
@@ -48,6 +49,10 @@ class StallError(RcuError):
     gp_seq: int = 0
     waited_s: int = 0
     cpus: tuple[int, ...] | list[int] = ()
+
+
+class HostError(RcuError, OSError):
+    """The operating system refused something that a measurement needs, a thread for example."""
 
 
 class EngineError(RcuError):

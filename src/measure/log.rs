@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_budget_ends_a_log() {
-        let budget = Budget::new(1);
+        let budget = Budget::new(2);
         let mut log = Log::new(0, 0, Keep::Samples, 0, &budget, stream(0)).expect("the first chunk fits");
         let refused = (0..100_000).find_map(|i| log.record(i, i + 1, 0).err());
         assert!(

@@ -2,8 +2,8 @@
 //! signals, the cancel token and the progress reporter, and never let a panic through.
 
 use super::errors::{EngineError, Interrupted, raise};
+use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::sim::Control;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -10,10 +10,13 @@ mod python {
     pyo3::import_exception!(treercu.errors, MemoryLimitError);
     pyo3::import_exception!(treercu.errors, StallError);
     pyo3::import_exception!(treercu.errors, EngineError);
+    pyo3::import_exception!(treercu.errors, HostError);
     pyo3::import_exception!(treercu.errors, Interrupted);
     pyo3::import_exception!(treercu.errors, ConfigWarning);
 }
-pub(super) use python::{ConfigError, ConfigWarning, EngineError, Interrupted, MemoryLimitError, StallError};
+pub(super) use python::{
+    ConfigError, ConfigWarning, EngineError, HostError, Interrupted, MemoryLimitError, StallError,
+};
 
 /// The Python exception for an engine error; its fields become attributes.
 pub(super) fn raise(py: Python<'_>, error: Error) -> PyErr {
@@ -68,6 +71,7 @@ pub(super) fn raise(py: Python<'_>, error: Error) -> PyErr {
                 err.value(py).setattr("cpus", cpus)?;
                 err
             }
+            Error::Host(_) => HostError::new_err(message.clone()),
             _ => EngineError::new_err(message.clone()),
         })
     };

@@ -8,7 +8,9 @@
 mod config;
 mod enter;
 mod errors;
+mod job;
 mod machine;
+mod measure;
 mod run;
 mod simulate;
 mod trace;
@@ -41,12 +43,14 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<run::PyRun>()?;
     m.add_class::<trace::PyTrace>()?;
     m.add_class::<enter::CancelToken>()?;
+    m.add("ENGINES", measure::engine_names(m.py())?)?;
     m.add("RESOLUTIONS", run::resolution_names(m.py())?)?;
     m.add_function(wrap_pyfunction!(build_info, m)?)?;
     m.add_function(wrap_pyfunction!(config::tunables, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate_many, m)?)?;
-    m.add_function(wrap_pyfunction!(simulate::last_run, m)?)?;
+    m.add_function(wrap_pyfunction!(measure::measure, m)?)?;
+    m.add_function(wrap_pyfunction!(job::last_run, m)?)?;
     m.add_function(wrap_pyfunction!(run::_restore_run, m)?)?;
     m.add_function(wrap_pyfunction!(config::_restore_config, m)?)?;
     Ok(())

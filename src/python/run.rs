@@ -2,17 +2,20 @@
 
 use super::config::PyConfig;
 use super::errors::{OrRaise, raise};
+use super::job::keep as read_keep;
 use super::machine::PyMachine;
-use super::simulate::keep as read_keep;
 use super::trace::PyTrace;
 use super::values::{json_object, real, refuse, unsigned};
 use super::workload;
 use crate::error::Error;
-use crate::stats::{Counters, GracePeriods, HISTOGRAM_DIGITS, Keep, Resolution, Run, Samples, Stall};
+use crate::stats::{
+    Counters, GracePeriods, HISTOGRAM_DIGITS, Keep, Measured, Resolution, Run, Samples, Simulated, Stall, World,
+};
 use crate::tree::StallReport;
 use hdrhistogram::Histogram;
 use numpy::ndarray::ArrayView1;
 use numpy::{Element, PyArray1, PyArrayMethods};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -24,19 +27,23 @@ struct Owner {
     _run: Arc<Run>,
 }
 
-/// The result of one simulated run.
+/// The result of one run, simulated or measured.
 ///
 /// `samples` and `grace_periods` are mappings of read-only numpy columns; the most used columns are
-/// attributes too. All times are nanoseconds of virtual time unless the name says otherwise.
+/// attributes too. All times are nanoseconds, of virtual time or on the monotonic clock since the start,
+/// unless the name says otherwise. `world` says which; what only one world knows (`machine`, `virtual_s`,
+/// `events`) the runs of the other do not have.
 /// With `keep="histogram"` or `keep=N` the columns of samples hold what was kept; `calls`, `summary()`,
 /// `quantile()`, `histogram()` and `distribution()` answer for all calls. Pickling drops the trace.
 #[pyclass(name = "Run", module = "treercu", frozen)]
 pub(super) struct PyRun {
     data: Arc<Run>,
     config: Py<PyConfig>,
-    machine: Py<PyMachine>,
+    /// `None`: measured.
+    machine: Option<Py<PyMachine>>,
     workload: Py<PyAny>,
     version: String,
+    /// Of simulated runs, in words.
     host: String,
     samples: PyOnceLock<Py<PyAny>>,
     grace_periods: PyOnceLock<Py<PyAny>>,
@@ -106,7 +113,7 @@ impl PyRun {
         py: Python<'_>,
         run: Run,
         config: &Py<PyConfig>,
-        machine: &Py<PyMachine>,
+        machine: Option<&Py<PyMachine>>,
         workload: &Py<PyAny>,
     ) -> PyResult<Py<PyRun>> {
         Py::new(
@@ -114,7 +121,7 @@ impl PyRun {
             PyRun {
                 data: Arc::new(run),
                 config: config.clone_ref(py),
-                machine: machine.clone_ref(py),
+                machine: machine.map(|machine| machine.clone_ref(py)),
                 workload: workload.clone_ref(py),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 host: host_facts(),
@@ -340,10 +347,39 @@ impl PyRun {
         self.config.clone_ref(py)
     }
 
-    /// The machine.
+    /// The machine; of simulated runs only.
     #[getter]
-    fn machine(&self, py: Python<'_>) -> Py<PyMachine> {
-        self.machine.clone_ref(py)
+    fn machine(&self, py: Python<'_>) -> PyResult<Py<PyMachine>> {
+        let machine = self.machine.as_ref().ok_or_else(|| measured("machine"))?;
+        Ok(machine.clone_ref(py))
+    }
+
+    /// `"sim"` or `"host"`.
+    #[getter]
+    fn world(&self) -> &'static str {
+        self.data.world.name()
+    }
+
+    /// CPU time of the grace-period kthread, or thread, in seconds; `None`: the engine that was measured does
+    /// not tell.
+    #[getter]
+    fn gp_kthread_cpu_s(&self) -> Option<f64> {
+        let ns = match &self.data.world {
+            World::Sim(_) => Some(self.data.counters.gp_kthread_cpu_ns),
+            World::Host(measured) => measured.gp_kthread_cpu_ns,
+        };
+        ns.map(|ns| ns as f64 / 1e9)
+    }
+
+    /// CPU time of ticks, or of the tick thread, in seconds; `None`: the engine that was measured does not
+    /// tell.
+    #[getter]
+    fn tick_cpu_s(&self) -> Option<f64> {
+        let ns = match &self.data.world {
+            World::Sim(_) => Some(self.data.counters.tick_cpu_ns),
+            World::Host(measured) => measured.tick_cpu_ns,
+        };
+        ns.map(|ns| ns as f64 / 1e9)
     }
 
     /// The workload.
@@ -358,10 +394,11 @@ impl PyRun {
         self.data.interrupted
     }
 
-    /// Virtual time covered, seconds.
+    /// Virtual time covered, seconds; of simulated runs only.
     #[getter]
-    fn virtual_s(&self) -> f64 {
-        self.data.virtual_ns as f64 / 1e9
+    fn virtual_s(&self) -> PyResult<f64> {
+        let simulated = self.data.simulated().ok_or_else(|| measured("virtual_s"))?;
+        Ok(simulated.virtual_ns as f64 / 1e9)
     }
 
     /// Wall-clock time of the run phase, seconds.
@@ -376,10 +413,11 @@ impl PyRun {
         self.data.cpu_ns as f64 / 1e9
     }
 
-    /// Calendar entries dispatched.
+    /// Calendar entries dispatched; of simulated runs only.
     #[getter]
-    fn events(&self) -> u64 {
-        self.data.events
+    fn events(&self) -> PyResult<u64> {
+        let simulated = self.data.simulated().ok_or_else(|| measured("events"))?;
+        Ok(simulated.events)
     }
 
     /// The version of treercu that made this run.
@@ -388,10 +426,19 @@ impl PyRun {
         &self.version
     }
 
-    /// The machine that made this run, in words.
+    /// The machine that made this run: in words if simulated, a dict of facts if measured.
     #[getter]
-    fn host(&self) -> &str {
-        &self.host
+    fn host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Some(measured) = self.data.measured() else {
+            return Ok(PyString::new(py, &self.host).into_any());
+        };
+        let facts = PyDict::new(py);
+        facts.set_item("engine", &measured.engine)?;
+        let json =
+            serde_json::to_value(&measured.facts).map_err(|err| raise(py, Error::Engine(err.to_string())))?;
+        facts.update(json_object(py, &json)?.cast::<pyo3::types::PyMapping>()?)?;
+        facts.set_item("notes", &measured.notes)?;
+        Ok(facts.into_any())
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
@@ -401,8 +448,12 @@ impl PyRun {
             (Some(mean), Some(max)) => format!(", mean {}, max {}", ms(mean), ms(max as f64)),
             _ => String::new(),
         };
+        let world = match self.data.measured() {
+            Some(measured) => format!(", measured with {}", measured.engine),
+            None => String::new(),
+        };
         format!(
-            "<Run: {} calls{figures}, {} grace periods, seed {}{}>",
+            "<Run: {} calls{figures}, {} grace periods{world}, seed {}{}>",
             summary.calls,
             summary.grace_periods,
             self.data.seed,
@@ -428,20 +479,52 @@ impl PyRun {
         let distribution = this.data.histogram.is_some().then(|| this.distribution(py));
         state.set_item("distribution", distribution)?;
         state.set_item("mean_ns", this.data.mean_ns)?;
-        state.set_item("events", this.data.events)?;
-        state.set_item("virtual_ns", this.data.virtual_ns)?;
+        match &this.data.world {
+            World::Sim(simulated) => {
+                state.set_item("machine", &this.machine)?;
+                state.set_item("virtual_ns", simulated.virtual_ns)?;
+                state.set_item("events", simulated.events)?;
+            }
+            World::Host(measured) => {
+                let json = serde_json::to_string(measured)
+                    .map_err(|err| raise(py, Error::Engine(err.to_string())))?;
+                state.set_item("measured", json)?;
+            }
+        }
         state.set_item("wall_ns", this.data.wall_ns)?;
         state.set_item("cpu_ns", this.data.cpu_ns)?;
         state.set_item("seed", this.data.seed)?;
         state.set_item("interrupted", this.data.interrupted)?;
         state.set_item("config", &this.config)?;
-        state.set_item("machine", &this.machine)?;
         state.set_item("workload", &this.workload)?;
         state.set_item("version", &this.version)?;
         state.set_item("host", &this.host)?;
         let restore = py.import("treercu._core")?.getattr("_restore_run")?;
         Ok((restore, PyTuple::new(py, [state])?))
     }
+}
+
+/// A measured run has no such attribute.
+fn measured(name: &str) -> PyErr {
+    PyAttributeError::new_err(format!("a measured run has no {name}; only simulated ones have"))
+}
+
+type Restored = (Option<Py<PyMachine>>, World);
+
+fn restore_world(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<Restored> {
+    if let Some(json) = state.get_item("measured")? {
+        let measured: Measured = serde_json::from_str(&json.extract::<String>()?)
+            .map_err(|err| raise(py, Error::Engine(format!("a run of another version: {err}"))))?;
+        return Ok((None, World::Host(Box::new(measured))));
+    }
+    let item = |name: &str| state.as_any().get_item(name);
+    let machine = item("machine")?.cast_into::<PyMachine>()?.unbind();
+    let simulated = Simulated {
+        machine: machine.get().inner.clone(),
+        virtual_ns: item("virtual_ns")?.extract()?,
+        events: item("events")?.extract()?,
+    };
+    Ok((Some(machine), World::Sim(Box::new(simulated))))
 }
 
 /// Unpickles a `Run`.
@@ -500,7 +583,7 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
         })
         .collect::<PyResult<_>>()?;
     let config: Py<PyConfig> = item("config")?.cast_into::<PyConfig>()?.unbind();
-    let machine: Py<PyMachine> = item("machine")?.cast_into::<PyMachine>()?.unbind();
+    let (machine, world) = restore_world(py, state)?;
     let workload = item("workload")?;
     let distribution = item("distribution")?;
     let histogram = match distribution.is_none() {
@@ -523,13 +606,11 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
         grace_periods,
         counters,
         stalls,
-        events: item("events")?.extract()?,
-        virtual_ns: item("virtual_ns")?.extract()?,
         wall_ns: item("wall_ns")?.extract()?,
         cpu_ns: item("cpu_ns")?.extract()?,
         seed: item("seed")?.extract()?,
         config: config.get().inner.clone(),
-        machine: machine.get().inner.clone(),
+        world,
         workload: workload::parse(&workload)?,
         keep: read_keep(&item("keep")?)?,
         histogram,
@@ -552,19 +633,4 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
             digest: OnceLock::new(),
         },
     )
-}
-
-/// A list of runs as Python objects.
-pub(super) fn build_all<'py>(
-    py: Python<'py>,
-    runs: Vec<Run>,
-    config: &Py<PyConfig>,
-    machine: &Py<PyMachine>,
-    workload: &Py<PyAny>,
-) -> PyResult<Bound<'py, PyList>> {
-    let list = PyList::empty(py);
-    for run in runs {
-        list.append(PyRun::build(py, run, config, machine, workload)?)?;
-    }
-    Ok(list)
 }

@@ -1,147 +1,33 @@
-//! `treercu.simulate`, `treercu.simulate_many`, `treercu.last_run`.
+//! `treercu.simulate` and `treercu.simulate_many`.
 
-use super::config::PyConfig;
-use super::enter::{CancelToken, enter};
+use super::job::{Given, Job};
 use super::machine::PyMachine;
-use super::run::{PyRun, build_all};
-use super::values::{Given as Looks, given, refuse, unsigned, whole};
-use super::workload;
-use crate::sim::{self, MEMORY_LIMIT_MB, Machine, RunOptions};
-use crate::stats::{Keep, MAX_SAMPLE};
-use crate::trace::{DEFAULT_TRACE_LIMIT, MAX_TRACE_LIMIT};
-use crate::workload::Workload;
+use super::run::PyRun;
+use super::values::{refuse, unsigned};
+use crate::sim::{self, Machine};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::sync::Mutex;
 
 /// Most replicas of one call.
 const MAX_REPLICAS: u64 = 1_000_000;
 /// Most threads of one call.
 const MAX_THREADS: u64 = 1024;
 
-/// The partial run of the last interrupted call.
-static LAST: Mutex<Option<Py<PyRun>>> = Mutex::new(None);
-
-/// The partial run of the last call that a signal interrupted; `None` when there was none.
-#[pyfunction]
-pub(super) fn last_run(py: Python<'_>) -> Option<Py<PyRun>> {
-    let last = LAST.lock().ok()?;
-    last.as_ref().map(|run| run.clone_ref(py))
-}
-
-fn remember(py: Python<'_>, run: &Py<PyRun>) {
-    // The old run is dropped after the lock is released: dropping may run Python code.
-    let old = LAST
-        .lock()
-        .ok()
-        .and_then(|mut last| last.replace(run.clone_ref(py)));
-    drop(old);
-}
-
-/// Everything that both functions parse.
-struct Job {
-    config: Py<PyConfig>,
-    machine: Py<PyMachine>,
-    workload: Py<PyAny>,
-    plain: (crate::config::Config, Machine, Workload),
-    seed: u64,
-    options: RunOptions,
-    reporter: Option<Py<PyAny>>,
-    token: Option<Py<CancelToken>>,
-}
-
-/// The arguments that `simulate` and `simulate_many` share, as Python gave them.
-struct Given<'a, 'py> {
-    config: &'a Bound<'py, PyAny>,
-    workload: &'a Bound<'py, PyAny>,
-    seed: Option<&'a Bound<'py, PyAny>>,
-    machine: Option<&'a Bound<'py, PyAny>>,
-    progress: Option<&'a Bound<'py, PyAny>>,
-    cancel: Option<&'a Bound<'py, PyAny>>,
-    memory_limit_mb: Option<&'a Bound<'py, PyAny>>,
-    keep: Option<&'a Bound<'py, PyAny>>,
-    trace: Option<&'a Bound<'py, PyAny>>,
-}
-
-/// `"samples"`, `"histogram"`, or how many calls.
-pub(super) fn keep(object: &Bound<'_, PyAny>) -> PyResult<Keep> {
-    let allowed = format!("samples, histogram, or a number of calls from 1 to {MAX_SAMPLE}");
-    match given(object) {
-        Looks::Text(text) if text == "samples" => Ok(Keep::Samples),
-        Looks::Text(text) if text == "histogram" => Ok(Keep::Histogram),
-        Looks::Int(n) if (1..=i128::from(MAX_SAMPLE)).contains(&n) => Ok(Keep::Sample(n as u64)),
-        Looks::Int(_) | Looks::Huge => Err(refuse("keep", object, "out of range", &allowed)),
-        _ => Err(refuse("keep", object, "not one of the choices", &allowed)),
-    }
-}
-
-/// How many events are kept: a number, or `True` for the default limit and `False` for none.
-fn trace_limit(object: &Bound<'_, PyAny>) -> PyResult<usize> {
-    if let Looks::Bool(on) = given(object) {
-        return Ok(if on { DEFAULT_TRACE_LIMIT } else { 0 });
-    }
-    Ok(whole("trace", object, 0, MAX_TRACE_LIMIT as i128)? as usize)
-}
-
-fn parse(py: Python<'_>, given: Given<'_, '_>) -> PyResult<Job> {
-    let config = given
-        .config
-        .cast::<PyConfig>()
-        .map_err(|_| refuse("config", given.config, "not a configuration", "a treercu.Config"))?;
-    let machine = match given.machine {
-        Some(object) => object
+/// `machine=`.
+fn machine_of(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyMachine>> {
+    match given {
+        Some(object) => Ok(object
             .cast::<PyMachine>()
             .map_err(|_| refuse("machine", object, "not a machine", "a treercu.Machine, or None"))?
             .clone()
-            .unbind(),
+            .unbind()),
         None => Py::new(
             py,
             PyMachine {
                 inner: Machine::default(),
             },
-        )?,
-    };
-    let workload = workload::parse(given.workload)?;
-    let token = match given.cancel {
-        Some(object) => Some(
-            object
-                .cast::<CancelToken>()
-                .map_err(|_| refuse("cancel", object, "not a token", "a treercu.CancelToken, or None"))?
-                .clone()
-                .unbind(),
         ),
-        None => None,
-    };
-    let seed = match given.seed {
-        Some(object) => unsigned("seed", object, 0, u64::MAX)?,
-        None => 1,
-    };
-    let memory_limit_mb = match given.memory_limit_mb {
-        Some(object) => unsigned("memory_limit_mb", object, 1, u32::MAX.into())?,
-        None => MEMORY_LIMIT_MB,
-    };
-    let none = py.None().into_bound(py);
-    let reporter = py
-        .import("treercu._progress")?
-        .call_method1("reporter", (given.progress.unwrap_or(&none),))?;
-    Ok(Job {
-        plain: (
-            config.get().inner.clone(),
-            machine.get().inner.clone(),
-            workload.clone(),
-        ),
-        config: config.clone().unbind(),
-        machine,
-        workload: workload::object_of(given.workload, &workload)?.unbind(),
-        seed,
-        options: RunOptions {
-            memory_limit_mb,
-            keep: given.keep.map_or(Ok(Keep::default()), keep)?,
-            trace_limit: given.trace.map_or(Ok(0), trace_limit)?,
-        },
-        reporter: (!reporter.is_none()).then(|| reporter.unbind()),
-        token,
-    })
+    }
 }
 
 /// Runs one simulation in virtual time.
@@ -172,13 +58,12 @@ pub(super) fn simulate<'py>(
     keep: Option<&Bound<'py, PyAny>>,
     trace: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Py<PyRun>> {
-    let job = parse(
+    let job = Job::parse(
         py,
         Given {
             config,
             workload,
             seed,
-            machine,
             progress,
             cancel,
             memory_limit_mb,
@@ -186,22 +71,13 @@ pub(super) fn simulate<'py>(
             trace,
         },
     )?;
-    let (config, machine, workload) = &job.plain;
-    let outcome = enter(
-        py,
-        job.reporter.as_ref(),
-        job.token.as_ref().map(Py::get),
-        |control| sim::simulate(config, machine, workload, job.seed, &job.options, control),
-    )?;
-    outcome.finish(
-        py,
-        |run| PyRun::build(py, run, &job.config, &job.machine, &job.workload),
-        |err, run| {
-            remember(py, &run);
-            err.setattr("runs", PyList::new(py, [&run])?)?;
-            err.setattr("run", run)
-        },
-    )
+    let (config, workload) = &job.plain;
+    let machine = machine_of(py, machine)?;
+    let plain = &machine.get().inner;
+    let outcome = job.enter(py, |control| {
+        sim::simulate(config, plain, workload, job.seed, &job.options, control)
+    })?;
+    job.finish(py, outcome, Some(&machine))
 }
 
 /// Runs several simulations side by side; replica *i* has seed `seed + i` (modulo 2**64).
@@ -233,13 +109,12 @@ pub(super) fn simulate_many<'py>(
         Some(object) => unsigned("threads", object, 0, MAX_THREADS)? as usize,
         None => 0,
     };
-    let job = parse(
+    let job = Job::parse(
         py,
         Given {
             config,
             workload,
             seed,
-            machine,
             progress,
             cancel,
             memory_limit_mb,
@@ -247,33 +122,20 @@ pub(super) fn simulate_many<'py>(
             trace,
         },
     )?;
-    let (config, machine, workload) = &job.plain;
-    let outcome = enter(
-        py,
-        job.reporter.as_ref(),
-        job.token.as_ref().map(Py::get),
-        |control| {
-            sim::simulate_many(
-                config,
-                machine,
-                workload,
-                job.seed,
-                replicas,
-                threads,
-                &job.options,
-                control,
-            )
-        },
-    )?;
-    outcome.finish(
-        py,
-        |runs| build_all(py, runs, &job.config, &job.machine, &job.workload),
-        |err, runs| {
-            if let Ok(last) = runs.get_item(runs.len().saturating_sub(1)) {
-                remember(py, last.cast::<PyRun>()?.as_unbound());
-                err.setattr("run", last)?;
-            }
-            err.setattr("runs", runs)
-        },
-    )
+    let (config, workload) = &job.plain;
+    let machine = machine_of(py, machine)?;
+    let plain = &machine.get().inner;
+    let outcome = job.enter(py, |control| {
+        sim::simulate_many(
+            config,
+            plain,
+            workload,
+            job.seed,
+            replicas,
+            threads,
+            &job.options,
+            control,
+        )
+    })?;
+    job.finish_all(py, outcome, Some(&machine))
 }

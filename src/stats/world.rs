@@ -2,6 +2,7 @@
 
 use crate::host::HostFacts;
 use crate::sim::Machine;
+use serde::{Deserialize, Serialize};
 
 /// Where a run took place.
 #[derive(Debug, Clone)]
@@ -34,7 +35,7 @@ pub struct Simulated {
 }
 
 /// What a measured run knows besides its samples.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
     /// Name of the engine that was measured.
     pub engine: String,
