@@ -38,7 +38,6 @@ def engine(request: pytest.FixtureRequest) -> str:
     except rcu.ConfigError as err:
         if err.parameter != "engine":
             raise
-        assert "liburcu8" in err.allowed
         pytest.skip(f"{name}: {err.reason}")
     return name
 
@@ -58,7 +57,8 @@ def test_every_call_is_there(engine: str) -> None:
     assert not run.latency_ns.flags.writeable
     assert run.end_ns[-1] <= run.wall_s * 1e9 < 60e9
     assert (run.seed, run.config, run.interrupted) == (7, CONFIG, False)
-    assert repr(run).startswith("<Run: 150 calls") and f"measured with {engine}" in repr(run)
+    assert repr(run).startswith("<Run: 150 calls")
+    assert f"measured with {engine}" in repr(run)
     assert run.summary()["calls"] == 150
     assert run.samples.to_pandas()["latency_ns"].sum() == run.latency_ns.sum()
 
@@ -112,7 +112,8 @@ def test_a_token_ends_64_threads_soon(engine: str, capsys: pytest.CaptureFixture
     timer.join()
     with capsys.disabled():
         print(f"\n{engine}: 64 threads gone {took * 1e3:.0f} ms after the token, {run.calls} calls")
-    assert run.interrupted and run.summary()["interrupted"]
+    assert run.interrupted
+    assert run.summary()["interrupted"]
     assert run.calls > 0
     assert took < 1
 

@@ -230,6 +230,7 @@ def _parser() -> _Parser:
     rep.add_argument("name", metavar="NAME", help=f"{', '.join(EXPERIMENTS)}, or all")
     rep.add_argument("--seed", default="1", metavar="N", help="seed of the first run (default 1)")
     rep.add_argument("--threads", default="0", metavar="N", help="0: one per core")
+    rep.add_argument("--host", action="store_true", help="measure the same on real threads too")
     _add_quiet(rep)
 
     tun = command("tunables", "List every tunable with its default.")
@@ -511,7 +512,7 @@ def _reproduce(args: argparse.Namespace) -> int:
     interrupted = False
     for name in names:
         try:
-            done.append(reproduce(name, seed=seed, threads=threads, progress=progress))
+            done.append(reproduce(name, seed=seed, threads=threads, host=args.host, progress=progress))
         except Interrupted as stop:
             interrupted = True
             if stop.experiment is not None:

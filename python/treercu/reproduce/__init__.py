@@ -24,16 +24,18 @@ def reproduce(
     *,
     seed: int = 1,
     threads: int = 0,
+    host: bool = False,
     progress: bool | Callable[[int, int], object] | None = None,
     cancel: CancelToken | None = None,
 ) -> Experiment:
     """Runs one experiment; the result prints as a table.
 
-    `seed` is the first replica's seed; `threads` (0: one per core) does not change the result.
+    `seed` is the first replica's seed; `threads` (0: one per core) does not change the result. With `host`
+    the same is also measured on real threads, which takes as long as it took those who published it.
     """
     if name not in EXPERIMENTS:
         allowed = ", ".join(EXPERIMENTS)
         err = ConfigError(f"name={str(name)[:60]!r}: no such experiment; allowed: {allowed}")
         err.parameter, err.value, err.reason, err.allowed = "name", str(name), "no such experiment", allowed
         raise err
-    return EXPERIMENTS[name](seed=seed, threads=threads, progress=progress, cancel=cancel)
+    return EXPERIMENTS[name](seed=seed, threads=threads, host=host, progress=progress, cancel=cancel)

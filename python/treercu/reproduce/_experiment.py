@@ -46,7 +46,7 @@ class Figures:
 
     @classmethod
     def of_runs(cls, runs: Sequence[Run], unit_ns: float) -> Figures:
-        """From simulated runs; a run without a completed call says nothing."""
+        """From runs; one without a completed call says nothing."""
         summaries = [run.summary() for run in runs]
         return cls.of(
             [
@@ -59,11 +59,19 @@ class Figures:
 
 @dataclass(frozen=True)
 class Row:
-    """One setting of the experiment: published beside simulated."""
+    """One setting of the experiment: published beside simulated, and measured where that was asked for."""
 
     setting: str
     published: Figures
     simulated: Figures
+    measured: Figures | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the command prints it with `--json`."""
+        out = asdict(self)
+        if self.measured is None:
+            del out["measured"]
+        return out
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,7 +86,7 @@ class Experiment:
     assumptions: list[Assumption]
     wall_s: float
     rows: list[Row]
-    #: Name of a published summary figure: {"published": ..., "simulated": ...}.
+    #: Name of a published summary figure: {"published": ..., "simulated": ...}, and "measured" if asked for.
     summary: dict[str, dict[str, float | None]]
     #: What has to be true for `holds`, with the answer.
     checks: list[tuple[str, bool]]
@@ -89,6 +97,10 @@ class Experiment:
     interrupted: bool = False
     #: The simulated runs of each setting.
     runs: dict[str, list[Run]] = field(default_factory=dict, compare=False)
+    #: The measured runs of each setting.
+    measured_runs: dict[str, list[Run]] = field(default_factory=dict, compare=False)
+    #: Facts about the machine that measured, with the lateness of the tick thread by setting.
+    host: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As the command prints it with `--json`."""
@@ -98,9 +110,11 @@ class Experiment:
             "seed": self.seed,
             "assumptions": [asdict(assumption) for assumption in self.assumptions],
             "wall_s": self.wall_s,
-            "rows": [asdict(row) for row in self.rows],
+            "rows": [row.to_dict() for row in self.rows],
             "summary": self.summary,
         }
+        if self.host is not None:
+            out["host"] = self.host
         if self.interrupted:
             out["interrupted"] = True
         return out
@@ -108,23 +122,30 @@ class Experiment:
     def __repr__(self) -> str:
         return self.table()
 
+    def _is_measured(self) -> bool:
+        return any(row.measured is not None for row in self.rows)
+
     def table(self) -> str:
         """The whole result as text."""
         columns = ("mean", "min", "max", "median_of_run_means")
-        width = 24
+        sources = ["published", "simulated", *(["measured"] if self._is_measured() else [])]
+        group = "".join(f"{source:>12}" for source in sources)
         lines = [f"{self.name}: {self.title}", ""]
-        lines.append(" " * 14 + "".join(f"{column.replace('_', ' '):>{width}}" for column in columns))
-        pair = f"{'published':>12} {'simulated':>11}"
-        lines.append(f"{self.unit:<14}" + f"{pair:>{width}}" * len(columns))
+        lines.append(" " * 14 + "".join(f"{column.replace('_', ' '):>{len(group)}}" for column in columns))
+        lines.append(f"{self.unit:<14}" + group * len(columns))
         for row in self.rows:
             cells = (
-                f"{_show(getattr(row.published, column)):>12} {_show(getattr(row.simulated, column)):>11}"
+                f"{_show(getattr(getattr(row, source), column, None)):>12}"
                 for column in columns
+                for source in sources
             )
-            lines.append(f"{row.setting:<14}" + "".join(f"{cell:>{width}}" for cell in cells))
-        lines += ["", f"{'summary':<26}{'published':>12} {'simulated':>11}"]
-        for name, both in self.summary.items():
-            lines.append(f"{name:<26}{_show(both['published'], 2):>12} {_show(both['simulated'], 2):>11}")
+            lines.append(f"{row.setting:<14}" + "".join(cells))
+        lines += ["", f"{'summary':<26}{group}"]
+        for name, all_of_them in self.summary.items():
+            cells = (f"{_show(all_of_them[source], 2):>12}" for source in sources)
+            lines.append(f"{name:<26}" + "".join(cells))
+        if self.host is not None:
+            lines += ["", "measured on", *(f"  {line}" for line in _describe(self.host))]
         lines += ["", "mechanism", *(f"  {line}" for line in self.mechanism)]
         lines += ["", "assumed, because the publication does not say"]
         lines += [f"  {a.name} = {a.value}: {a.why}" for a in self.assumptions]
@@ -134,6 +155,22 @@ class Experiment:
         answer = "interrupted" if self.interrupted else "yes" if self.holds else "NO"
         lines += ["", f"holds: {answer} (seed {self.seed}, {self.wall_s:.2f} s)"]
         return "\n".join(lines)
+
+
+def _describe(host: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{host['cpu_model'] or 'an unknown CPU'}, {host['cores'] or '?'} cores, {host['kernel'] or '?'}, "
+        f"clock {host['clock_source'] or '?'} ({host['clock_read_ns']:.1f} ns a read)"
+    ]
+    for setting, late in host["tick_lateness"].items():
+        if late is None:
+            lines.append(f"{setting}: no tick was counted")
+            continue
+        lines.append(
+            f"{setting}: ticks late by {late['p50_ns'] / 1000:.0f} us in the median, "
+            f"{late['p99_ns'] / 1000:.0f} us in the 99th percentile, {late['max_ns'] / 1000:.0f} us at most"
+        )
+    return lines
 
 
 def _show(value: float | None, digits: int = 3) -> str:
