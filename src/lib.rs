@@ -37,7 +37,8 @@
 //!
 //! # The house
 //!
-//! Arrows of use point one way: `sync`, [`config`], [`workload`], [`stats`] ← [`tree`] ← [`sim`], [`host`] ← `python`.
+//! Arrows of use point one way: `sync`, [`config`], [`workload`], [`stats`] ← [`tree`] ← [`sim`], [`host`] ←
+//! [`measure`] ← `python`.
 //!
 //! | module | what lives there |
 //! |---|---|
@@ -50,6 +51,8 @@
 //! | [`sim`] | the world of virtual time: machine, CPUs, scheduler, ticks, timers, workload programs |
 //! | [`host`] | the world of real threads: virtual CPUs, readers, ticks and the grace-period thread for real |
 //! | `wheel` | how the kernel's timer wheel rounds timeouts |
+//! | [`measure`] | workloads on real threads, over this engine and over other libraries |
+//! | `control`, `random` | how a run is carried out; its streams of random numbers |
 //! | `python` | the extension module `treercu._core` (feature `python`) |
 //! | [`error`] | the one error type |
 #![warn(missing_docs)]

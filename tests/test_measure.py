@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import treercu as rcu
-from conftest import Command, python
+from conftest import Command, clean_env, python
 from test_interrupt import interrupt
 
 CONFIG = rcu.Config(nr_cpus=2, hz=1000)
@@ -147,6 +148,35 @@ def test_ctrl_c_of_the_command_prints_what_it_has() -> None:
     result = json.loads(done.stdout)
     assert result["interrupted"] is True
     assert result["calls"] > 0
+
+
+NO_THREADS = """
+import os, resource, treercu as rcu
+def threads():
+    return len(os.listdir("/proc/self/task"))
+if os.geteuid() == 0:
+    os.setuid(65534)  # root's threads are not counted
+resource.setrlimit(resource.RLIMIT_NPROC, (60, 60))
+before = threads()
+try:
+    rcu.measure(rcu.Config(nr_cpus=2), rcu.SyncFlood(tasks=500, calls=1), engine={engine!r})
+except rcu.HostError as err:
+    print(type(err).__mro__[2].__name__, "cannot start" in str(err), threads() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+def test_a_thread_that_cannot_start_is_an_error_and_frees_the_others(engine: str) -> None:
+    done = subprocess.run(
+        python(NO_THREADS.format(engine=engine)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=clean_env(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "OSError True 0\n"
 
 
 def test_two_floods_at_once(engine: str) -> None:

@@ -331,7 +331,7 @@ mod tests {
         let mut log = Log::new(0, 0, Keep::Samples, 0, &budget, stream(0)).expect("the first chunk fits");
         let refused = (0..100_000).find_map(|i| log.record(i, i + 1, 0).err());
         assert!(
-            matches!(refused, Some(Error::Memory { limit_mb: 1, .. })),
+            matches!(refused, Some(Error::Memory { limit_mb: 2, .. })),
             "{refused:?}"
         );
     }

@@ -30,6 +30,8 @@ mod log;
 mod published;
 mod readers;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod threads;
 
 use crate::config::Config;

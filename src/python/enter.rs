@@ -165,7 +165,7 @@ where
                 }));
             });
         if let Err(err) = started {
-            let failed = Error::Engine(format!("cannot start a thread: {err}"));
+            let failed = Error::Host(format!("cannot start a thread: {err}"));
             return (Ok(Err(failed)), None);
         }
         let mut raised = None;
