@@ -262,9 +262,13 @@ fn no_call_allocates() {
         if matches!(engine, EngineKind::CrossbeamEpoch | EngineKind::Seize) {
             continue;
         }
+        // Grace periods that do not wait for ticks.
+        let config = config().with("jiffies_till_first_fqs", 0).expect("valid");
         let count = |calls: u64| {
             let before = ALLOCATIONS.load(Ordering::Relaxed);
-            let run = run(engine, flood(2, calls)).expect("measures");
+            let workload = flood(2, calls).into();
+            let run = measure(&config, &workload, 1, &options(engine), &Control::default());
+            let run = run.expect("measures");
             assert_eq!(run.samples.len() as u64, 2 * calls);
             ALLOCATIONS.load(Ordering::Relaxed) - before
         };
@@ -393,6 +397,7 @@ fn keep_bounds_what_is_kept() {
                 keep,
                 ..RunOptions::default()
             },
+            ..Options::default()
         };
         let run =
             measure(&config(), &flood(3, 100).into(), 1, &options, &Control::default()).expect("measures");
@@ -417,6 +422,135 @@ fn progress_counts_calls() {
     .expect("measures");
     assert_eq!(control.total.load(Ordering::Relaxed), 120);
     assert_eq!(control.done.load(Ordering::Relaxed), 120);
+}
+
+/// Every way to wait, on preemptible and non-preemptible virtual CPUs.
+#[test]
+fn the_own_engine_waits_in_every_way() {
+    let _alone = alone();
+    for preempt in ["full", "none"] {
+        for kind in [
+            SyncCallKind::Sync,
+            SyncCallKind::Poll,
+            SyncCallKind::PollFull,
+            SyncCallKind::Barrier,
+        ] {
+            let config = config().with("preempt", preempt).expect("valid");
+            let callbacks = CallRcuFlood {
+                burst: 5,
+                interval: Length::Fixed(1_000_000),
+                repost: 1,
+                ..CallRcuFlood::default()
+            };
+            // A barrier returns at once where no callback waits.
+            let think_ns = if kind == SyncCallKind::Barrier {
+                3_000_000
+            } else {
+                0
+            };
+            let sync = SyncFlood {
+                kind,
+                think_ns,
+                ..flood(4, 10)
+            };
+            let workload = Workload::from(sync).and(brief_readers(2)).and(callbacks);
+            let run = measure(
+                &config,
+                &workload,
+                1,
+                &options(EngineKind::Treercu),
+                &Control::default(),
+            );
+            let run = run.unwrap_or_else(|error| panic!("{preempt} {kind:?}: {error}"));
+            assert_eq!(run.samples.len(), 40, "{preempt} {kind:?}");
+            assert!(run.counters.callbacks_invoked > 0, "{preempt} {kind:?}");
+            assert!(run.counters.grace_periods > 0, "{preempt} {kind:?}");
+            assert!(run.samples.cpu.iter().all(|&cpu| (0..2).contains(&cpu)));
+            println!(
+                "{preempt} {kind:?}: median {:.3} ms",
+                run.quantile(0.5).expect("calls") as f64 / 1e6
+            );
+        }
+    }
+}
+
+#[test]
+fn grace_periods_of_the_own_engine_lie_inside_their_calls() {
+    let _alone = alone();
+    let config = config().with("nr_cpus", 8).expect("valid");
+    let run = measure(
+        &config,
+        &flood(1, 20).into(),
+        1,
+        &options(EngineKind::Treercu),
+        &Control::default(),
+    )
+    .expect("measures");
+    let (s, g) = (&run.samples, &run.grace_periods);
+    assert!(g.start_ns.is_sorted() && g.gp_seq.is_sorted());
+    for call in 0..s.len() {
+        let row = g.gp_seq.iter().position(|&seq| seq == s.gp_seq[call]);
+        let row = row.unwrap_or_else(|| panic!("no record of {}", s.gp_seq[call]));
+        assert!(
+            s.start_ns[call] <= g.start_ns[row] && g.end_ns[row] <= s.end_ns[call],
+            "call {call}: {}..{}, grace period {}..{}",
+            s.start_ns[call],
+            s.end_ns[call],
+            g.start_ns[row],
+            g.end_ns[row]
+        );
+    }
+    let measured = run.measured().expect("measured");
+    assert!(measured.facts.fence.is_some());
+    assert!(
+        measured
+            .facts
+            .tick_lateness
+            .is_none_or(|late| late.max_ns >= late.p50_ns)
+    );
+    assert!(measured.gp_kthread_cpu_ns.is_some_and(|ns| ns > 0));
+    assert!(run.cpu_ns >= measured.gp_kthread_cpu_ns.unwrap_or(0));
+}
+
+#[test]
+fn virtual_cpus_come_and_go_under_a_flood() {
+    let _alone = alone();
+    for preempt in ["full", "none"] {
+        let config = config()
+            .with("nr_cpus", 4)
+            .and_then(|c| c.with("preempt", preempt))
+            .expect("valid");
+        let hotplug = Hotplug {
+            transitions: 20,
+            interval: Length::Fixed(3_000_000),
+            ..Hotplug::default()
+        };
+        let workload = Workload::from(flood(4, 20)).and(hotplug).and(brief_readers(4));
+        let run = measure(
+            &config,
+            &workload,
+            3,
+            &options(EngineKind::Treercu),
+            &Control::default(),
+        )
+        .unwrap_or_else(|error| panic!("{preempt}: {error}"));
+        assert_eq!(run.samples.len(), 80);
+        assert!(run.counters.cpus_offlined > 3, "{}", run.counters.cpus_offlined);
+    }
+}
+
+#[test]
+fn the_own_engine_traces() {
+    let _alone = alone();
+    let options = Options {
+        run: RunOptions {
+            trace_limit: 1000,
+            ..RunOptions::default()
+        },
+        ..Options::default()
+    };
+    let run = measure(&config(), &flood(1, 3).into(), 1, &options, &Control::default()).expect("measures");
+    assert!(run.trace.is_some_and(|trace| !trace.records.is_empty()));
 }
 
 fn refused(engine: EngineKind, workload: impl Into<Workload>) -> (String, String) {
@@ -477,6 +611,7 @@ fn a_flood_that_outgrows_its_memory_ends_with_an_error() {
             memory_limit_mb: 8,
             ..RunOptions::default()
         },
+        ..Options::default()
     };
     let endless = SyncFlood {
         calls: 0,

@@ -224,6 +224,18 @@ def _parser() -> _Parser:
     real.add_argument(
         "--engine", default=ENGINES[0], metavar="NAME", help=f"{', '.join(ENGINES)} (default {ENGINES[0]})"
     )
+    real.add_argument(
+        "--fence",
+        default="auto",
+        metavar="KIND",
+        help="what orders readers: auto (default), membarrier, fallback",
+    )
+    real.add_argument(
+        "--timer",
+        default="wheel",
+        metavar="KIND",
+        help="timeouts of the grace-period thread: wheel (default) or hrtimer",
+    )
     _add_run(real)
 
     rep = command("reproduce", "Put a published measurement beside what the mechanism gives.")
@@ -353,7 +365,15 @@ def _measure(args: argparse.Namespace) -> int:
     code = DONE
     with _file("trace", args.trace) as trace_file:
         try:
-            run = measure(config, workload, engine=args.engine, seed=seed, **options)
+            run = measure(
+                config,
+                workload,
+                engine=args.engine,
+                seed=seed,
+                fence=args.fence,
+                timer=args.timer,
+                **options,
+            )
         except Interrupted as interrupted:
             if interrupted.run is None:
                 raise

@@ -57,6 +57,22 @@ impl Shared {
             .block(number, self.parking, None, || patience.is_over() || closed())
     }
 
+    /// The thread does something else outside sections, and grace periods do not wait for it meanwhile.
+    pub(super) fn outside<R>(&self, slot: &Slot, f: impl FnOnce() -> R) -> R {
+        struct Back<'a>(&'a Shared, &'a Slot);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.run_again(self.1);
+            }
+        }
+        if self.rcu.is_preemptible() {
+            return f();
+        }
+        self.leave_scan_set(slot);
+        let _back = Back(self, slot);
+        f()
+    }
+
     /// Non-preemptible threads are inside for all that anybody knows as soon as they run again.
     pub(super) fn run_again(&self, slot: &Slot) {
         if !self.rcu.is_preemptible() && !slot.words.is_active() {

@@ -32,6 +32,20 @@ pub enum TimerMode {
     Hrtimer,
 }
 
+impl TimerMode {
+    /// Names and values.
+    pub const ALL: [(&'static str, TimerMode); 2] =
+        [("wheel", TimerMode::Wheel), ("hrtimer", TimerMode::Hrtimer)];
+
+    /// The name that users write.
+    pub fn name(self) -> &'static str {
+        match self {
+            TimerMode::Wheel => "wheel",
+            TimerMode::Hrtimer => "hrtimer",
+        }
+    }
+}
+
 /// How to open an engine; nothing here is a tunable of RCU.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -509,6 +523,11 @@ impl Engine {
     /// Callbacks that panicked.
     pub fn panics(&self) -> Panics {
         self.shared().soft.panics()
+    }
+
+    /// Time since it was opened, ns: the time of its records and traces.
+    pub fn now_ns(&self) -> u64 {
+        self.shared().clock.now()
     }
 
     /// Threads attached now.

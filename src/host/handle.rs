@@ -144,6 +144,12 @@ impl Handle {
         }
     }
 
+    /// Runs `f` while no grace period waits for this thread (`preempt=none|voluntary`): for sleeps, system calls
+    /// and long work that reads nothing. Preemptible threads need it not: outside sections nobody waits for them.
+    pub fn outside<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        self.shared.outside(self.slot(), f)
+    }
+
     /// `synchronize_rcu()`: waits until every section that is open now has ended.
     pub fn synchronize(&mut self) -> Result<Served> {
         let served = self.shared.synchronize(self.slot(), Patience(None))?;

@@ -100,6 +100,24 @@ pub enum FenceMode {
     Fallback,
 }
 
+impl FenceMode {
+    /// Names and values.
+    pub const ALL: [(&'static str, FenceMode); 3] = [
+        ("auto", FenceMode::Auto),
+        ("membarrier", FenceMode::Membarrier),
+        ("fallback", FenceMode::Fallback),
+    ];
+
+    /// The name that users write.
+    pub fn name(self) -> &'static str {
+        match self {
+            FenceMode::Auto => "auto",
+            FenceMode::Membarrier => "membarrier",
+            FenceMode::Fallback => "fallback",
+        }
+    }
+}
+
 /// The heavy fence in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeavyFence {

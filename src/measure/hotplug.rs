@@ -1,10 +1,9 @@
 //! Virtual CPUs going offline and coming back, one transition at a time.
 
-use super::subject::Subject;
+use super::subject::{Subject, SubjectThread};
 use super::threads::Worker;
 use crate::error::Result;
 use crate::random::Purpose;
-use crate::sync::Ordering;
 use crate::workload::Hotplug;
 use std::sync::PoisonError;
 
@@ -29,8 +28,8 @@ pub(super) fn run<S: Subject>(worker: &mut Worker<'_, '_, S>, hotplug: &Hotplug,
         if was && online.iter().filter(|&&cpu| cpu).count() == 1 {
             continue;
         }
-        run.subject.set_online(chosen, !was)?;
+        // Out of sight, since a thread that goes on running would keep its own CPU from going offline.
+        worker.thread.away(|| run.subject.set_online(chosen, !was))?;
         online[chosen as usize] = !was;
-        run.cpus_offlined.fetch_add(u64::from(was), Ordering::Relaxed);
     }
 }

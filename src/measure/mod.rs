@@ -1,6 +1,6 @@
 //! Measuring on real threads: the workloads of [`crate::workload`], the same [`Run`], and real time.
 //!
-//! What is measured is a *subject*: another library, chosen by [`EngineKind`]. Every task of the workload
+//! What is measured is a *subject*: this crate's engine or another library, chosen by [`EngineKind`]. Every task of the workload
 //! is a thread; all start together, write their calls into memory that is there before the start, and read
 //! the clock twice a call. Nothing else happens on them: no lock is taken, nothing is allocated, nothing is
 //! reported.
@@ -38,10 +38,10 @@ use crate::config::Config;
 use crate::control::MIB;
 pub use crate::control::{Control, RunOptions};
 use crate::error::{Error, Result};
-use crate::host::HostFacts;
+use crate::host::{self, FenceMode, HostFacts, TimerMode};
 use crate::stats::{Keep, Measured, Run, World};
 use crate::workload::{Part, SyncCallKind, Workload};
-use subject::{Abilities, CrossbeamEpoch, Describe, Flavour, Liburcu, Seize, Subject};
+use subject::{Abilities, CrossbeamEpoch, Describe, Flavour, Liburcu, Seize, Subject, Treercu};
 
 /// Hard limit on the threads of one measurement.
 pub const MAX_REAL_TASKS: u64 = 4096;
@@ -52,6 +52,8 @@ const BYTES_PER_THREAD: u64 = 48 << 10;
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineKind {
+    /// This crate's own.
+    Treercu,
     /// The crate crossbeam-epoch.
     CrossbeamEpoch,
     /// The crate seize.
@@ -64,7 +66,8 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// Names and values.
-    pub const ALL: [(&'static str, EngineKind); 4] = [
+    pub const ALL: [(&'static str, EngineKind); 5] = [
+        ("treercu", EngineKind::Treercu),
         ("crossbeam-epoch", EngineKind::CrossbeamEpoch),
         ("seize", EngineKind::Seize),
         ("liburcu-memb", EngineKind::LiburcuMemb),
@@ -85,13 +88,19 @@ pub struct Options {
     pub engine: EngineKind,
     /// Memory limit, what is kept, and how much of a trace.
     pub run: RunOptions,
+    /// What orders readers against a grace period (`treercu` only).
+    pub fence: FenceMode,
+    /// How timeouts of the grace-period thread are rounded (`treercu` only).
+    pub timer: TimerMode,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            engine: EngineKind::CrossbeamEpoch,
+            engine: EngineKind::Treercu,
             run: RunOptions::default(),
+            fence: FenceMode::Auto,
+            timer: TimerMode::Wheel,
         }
     }
 }
@@ -125,6 +134,15 @@ pub fn measure(
         control,
     };
     match options.engine {
+        EngineKind::Treercu => {
+            let options = host::Options {
+                fence: options.fence,
+                timer: options.timer,
+                trace_limit: options.run.trace_limit,
+                ..host::Options::default()
+            };
+            job.run(Treercu::open(config, &options)?)
+        }
         EngineKind::CrossbeamEpoch => job.run(CrossbeamEpoch::new()),
         EngineKind::Seize => job.run(Seize::new(tasks as usize)),
         EngineKind::LiburcuMemb => job.run(Liburcu::load(Flavour::Memb)?),
@@ -162,11 +180,13 @@ impl Job<'_> {
         }
         let mut notes = subject.notes();
         subject.facts(&mut facts);
-        let remains = subject.close()?;
+        let remains = subject.close(gathered.start)?;
         let mut counters = remains.counters;
-        counters.callbacks_queued += gathered.callbacks_queued;
-        counters.callbacks_invoked += gathered.callbacks_invoked;
-        counters.cpus_offlined = gathered.cpus_offlined;
+        if self.options.engine != EngineKind::Treercu {
+            // The others count nothing.
+            counters.callbacks_queued = gathered.callbacks_queued;
+            counters.callbacks_invoked = gathered.callbacks_invoked;
+        }
         if gathered.interrupted {
             notes.push("the run was interrupted".to_owned());
         }
@@ -301,6 +321,24 @@ fn check_abilities(workload: &Workload, options: &Options, name: &str, can: Abil
                 return refuse("workload", "hotplug", "CPUs to take offline", "engine = treercu");
             }
             _ => {}
+        }
+    }
+    if options.engine != EngineKind::Treercu {
+        if options.fence != FenceMode::Auto {
+            return refuse(
+                "fence",
+                options.fence.name(),
+                "choice of fences",
+                "auto, or engine = treercu",
+            );
+        }
+        if options.timer != TimerMode::Wheel {
+            return refuse(
+                "timer",
+                options.timer.name(),
+                "timers of its own",
+                "wheel, or engine = treercu",
+            );
         }
     }
     if options.run.trace_limit > 0 && !can.trace {

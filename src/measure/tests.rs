@@ -49,7 +49,7 @@ impl Subject for Faulty {
         Ok(Thread(self))
     }
 
-    fn close(self) -> Result<Remains> {
+    fn close(self, _start: Option<Instant>) -> Result<Remains> {
         Ok(Remains::default())
     }
 }

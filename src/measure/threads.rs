@@ -35,7 +35,6 @@ pub(super) struct Shared<'s, S: Subject> {
     pub maxcpus: u32,
     /// Which CPUs are online now.
     pub online: Mutex<Vec<bool>>,
-    pub cpus_offlined: AtomicU64,
     /// Everything ends.
     pub stop: AtomicBool,
     /// Threads of bounded parts that are not done.
@@ -135,7 +134,6 @@ pub(super) struct Gathered {
     pub interrupted: bool,
     pub callbacks_queued: u64,
     pub callbacks_invoked: u64,
-    pub cpus_offlined: u64,
     pub caught: u64,
     /// When the run started, on the monotonic clock.
     pub start: Option<std::time::Instant>,
@@ -233,7 +231,6 @@ pub(super) fn run<S: Subject>(
         maxcpus: online,
         published: reading.then(|| Published::new(floods)),
         online: Mutex::new((0..tunables.nr_cpus).map(|cpu| cpu < online).collect()),
-        cpus_offlined: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         live: AtomicU64::new(bounded as u64),
         ended_ns: AtomicU64::new(0),
@@ -325,7 +322,6 @@ pub(super) fn run<S: Subject>(
         interrupted: cancelled,
         callbacks_queued: count(|tally| &tally.queued),
         callbacks_invoked: count(|tally| &tally.invoked),
-        cpus_offlined: shared.cpus_offlined.load(Ordering::Relaxed),
         caught: shared.published.as_ref().map_or(0, Published::caught),
         start,
     })

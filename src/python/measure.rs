@@ -3,6 +3,7 @@
 use super::job::{Given, Job};
 use super::run::PyRun;
 use super::values::word;
+use crate::host::{FenceMode, TimerMode};
 use crate::measure::{EngineKind, Options};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -34,10 +35,14 @@ fn choice<T: Copy>(
 /// one of `ENGINES`; the engines other than "treercu" read no tunable. seed decides placement, starts and
 /// drawn lengths as in `simulate`, not the result. progress, cancel, memory_limit_mb, keep and trace are as
 /// for `simulate`. Ctrl-C raises `Interrupted` with the partial run.
+///
+/// fence: what orders readers against a grace period, `"membarrier"`, `"fallback"` (readers execute full
+/// fences), or `"auto"`, the first of them that this system has. timer: timeouts of the grace-period thread
+/// are rounded to ticks as the kernel's timer `"wheel"` does it, or not at all (`"hrtimer"`).
 #[pyfunction]
 #[pyo3(
-    signature = (config, workload, *, engine=None, seed=None, progress=None, cancel=None, memory_limit_mb=None, keep=None, trace=None),
-    text_signature = "(config, workload, *, engine='treercu', seed=1, progress=None, cancel=None, memory_limit_mb=4096, keep='samples', trace=0)"
+    signature = (config, workload, *, engine=None, seed=None, progress=None, cancel=None, memory_limit_mb=None, keep=None, trace=None, fence=None, timer=None),
+    text_signature = "(config, workload, *, engine='treercu', seed=1, progress=None, cancel=None, memory_limit_mb=4096, keep='samples', trace=0, fence='auto', timer='wheel')"
 )]
 #[allow(clippy::too_many_arguments)]
 pub(super) fn measure<'py>(
@@ -51,6 +56,8 @@ pub(super) fn measure<'py>(
     memory_limit_mb: Option<&Bound<'py, PyAny>>,
     keep: Option<&Bound<'py, PyAny>>,
     trace: Option<&Bound<'py, PyAny>>,
+    fence: Option<&Bound<'py, PyAny>>,
+    timer: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Py<PyRun>> {
     let job = Job::parse(
         py,
@@ -69,6 +76,8 @@ pub(super) fn measure<'py>(
     let options = Options {
         engine: choice("engine", engine, &EngineKind::ALL, defaults.engine)?,
         run: job.options.clone(),
+        fence: choice("fence", fence, &FenceMode::ALL, defaults.fence)?,
+        timer: choice("timer", timer, &TimerMode::ALL, defaults.timer)?,
     };
     let (config, workload) = &job.plain;
     let outcome = job.enter(py, |control| {

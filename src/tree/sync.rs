@@ -130,13 +130,16 @@ impl SyncRequests {
     }
 
     /// `rcu_sr_normal_gp_cleanup()`. Returns the callers to wake now, newest first, and whether
-    /// the worker has to be queued.
-    fn gp_cleanup(&self) -> (Vec<(Waiter, u64)>, bool) {
+    /// the worker has to be queued. Nothing is allocated.
+    fn gp_cleanup(&self) -> ([Option<(Waiter, u64)>; MAX_DIRECT_WAKES], bool) {
+        let mut wake = [const { None }; MAX_DIRECT_WAKES];
         let mut served = self.served.lock();
         let Some(tail) = served.wait_tail.take() else {
-            return (Vec::new(), false);
+            return (wake, false);
         };
-        let wake: Vec<_> = served.heads[tail].take_waiters().take(MAX_DIRECT_WAKES).collect();
+        for (place, waiter) in wake.iter_mut().zip(served.heads[tail].take_waiters()) {
+            *place = Some(waiter);
+        }
         if let [only] = served.done[..]
             && served.heads[tail].chain.is_empty()
             && served.heads[only].chain.is_empty()
@@ -154,18 +157,20 @@ impl SyncRequests {
     }
 
     /// `rcu_sr_normal_gp_cleanup_work()`: everything behind the done tail as it is now. The done tail
-    /// itself stays in use.
-    fn cleanup_work(&self) -> Vec<(Waiter, u64)> {
-        let mut wake = Vec::new();
+    /// itself stays in use. The callers come as they were taken, each with its grace period's number.
+    fn cleanup_work(&self) -> [WaitHead; WAIT_HEADS] {
+        let mut wake: [WaitHead; WAIT_HEADS] = Default::default();
         let mut served = self.served.lock();
-        let heads = served.done.clone();
-        for (position, head) in heads.into_iter().enumerate() {
-            wake.extend(served.heads[head].take_waiters());
+        let Served { heads, done, .. } = &mut *served;
+        for (position, (&head, taken)) in done.iter().zip(&mut wake).enumerate() {
+            let head = &mut heads[head];
+            taken.gp_seq = head.gp_seq;
+            taken.chain = std::mem::take(&mut head.chain);
             if position > 0 {
-                served.heads[head].in_use = false;
+                head.in_use = false;
             }
         }
-        served.done.truncate(1);
+        done.truncate(1);
         wake
     }
 }
@@ -271,7 +276,7 @@ impl<C> Rcu<C> {
     /// Wakes the callers whose grace period ended, as far as the kthread does so itself.
     pub(super) fn srs_gp_cleanup(&self, world: &mut impl World) {
         let (wake, left) = self.srs.gp_cleanup();
-        for (waiter, gp_seq) in wake {
+        for (waiter, gp_seq) in wake.into_iter().flatten() {
             world.complete(waiter, gp_seq);
             self.uncount();
         }
@@ -285,9 +290,11 @@ impl<C> Rcu<C> {
     pub fn work(&self, item: WorkItem, world: &mut impl World) {
         match item {
             WorkItem::SrsCleanup => {
-                for (waiter, gp_seq) in self.srs.cleanup_work() {
-                    world.complete(waiter, gp_seq);
-                    self.uncount();
+                for mut head in self.srs.cleanup_work() {
+                    for (waiter, gp_seq) in head.take_waiters() {
+                        world.complete(waiter, gp_seq);
+                        self.uncount();
+                    }
                 }
                 self.srs.cleanups_pending.fetch_sub(1, Ordering::Release);
             }

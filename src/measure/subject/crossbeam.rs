@@ -11,6 +11,7 @@ use crate::measure::published::Element;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use crossbeam_epoch::{Collector, Guard, LocalHandle};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A collector of its own for each run.
 pub struct CrossbeamEpoch {
@@ -52,7 +53,7 @@ impl Subject for CrossbeamEpoch {
         })
     }
 
-    fn close(self) -> Result<Remains> {
+    fn close(self, _start: Option<Instant>) -> Result<Remains> {
         // The last reference to the collector runs what is still deferred.
         Ok(Remains::default())
     }

@@ -10,6 +10,7 @@ use crate::measure::published::Element;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use libloading::Library;
 use std::mem::ManuallyDrop;
+use std::time::Instant;
 
 /// Names tried, in this order, after `liburcu-memb` or `liburcu-qsbr`.
 const SUFFIXES: [&str; 3] = [".so.8", ".so.6", ".so"];
@@ -176,7 +177,7 @@ impl Subject for Liburcu {
         })
     }
 
-    fn close(self) -> Result<Remains> {
+    fn close(self, _start: Option<Instant>) -> Result<Remains> {
         // What is still queued runs on in the library's own thread, and touches only memory of its own.
         Ok(Remains::default())
     }

@@ -6,6 +6,7 @@
 //!
 //! | file | subject | `synchronize` |
 //! |---|---|---|
+//! | `treercu.rs` | this crate's engine | its `synchronize_rcu()` |
 //! | `crossbeam.rs` | crossbeam-epoch | a deferred function and flushes until it has run |
 //! | `seize.rs` | seize | a retired batch, until it is reclaimed |
 //! | `liburcu.rs` | liburcu, flavours memb and qsbr | its `synchronize_rcu()` |
@@ -13,10 +14,12 @@
 mod crossbeam;
 mod liburcu;
 mod seize;
+mod treercu;
 
 pub(super) use crossbeam::CrossbeamEpoch;
 pub(super) use liburcu::{Flavour, Liburcu};
 pub(super) use seize::Seize;
+pub(super) use treercu::Treercu;
 
 use super::published::Element;
 use crate::error::Result;
@@ -25,6 +28,7 @@ use crate::stats::{Counters, GracePeriods};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::trace::Trace;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What a subject can do besides protecting readers and waiting for them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,8 +68,8 @@ pub(super) trait Subject: Sync + Sized {
         unreachable!("asked only of subjects with CPUs")
     }
 
-    /// The run is over and no thread is registered any more.
-    fn close(self) -> Result<Remains>;
+    /// The run, which began at `start`, is over and no thread is registered any more.
+    fn close(self, start: Option<Instant>) -> Result<Remains>;
 }
 
 /// What a subject leaves to the run.
@@ -151,6 +155,11 @@ impl Callback {
             tally: tally.clone(),
             reposts,
         }
+    }
+
+    /// It may post itself again.
+    pub fn posts_again(&self) -> bool {
+        self.reposts > 0
     }
 
     /// Counts, and gives the callback to post again, if any.

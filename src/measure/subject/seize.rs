@@ -10,6 +10,7 @@ use crate::measure::published::Element;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use ::seize::{Collector, Guard, LocalGuard};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A collector of its own for each run.
 pub struct Seize {
@@ -56,7 +57,7 @@ impl Subject for Seize {
         })
     }
 
-    fn close(self) -> Result<Remains> {
+    fn close(self, _start: Option<Instant>) -> Result<Remains> {
         // Dropping the collector reclaims what is still retired.
         Ok(Remains::default())
     }
