@@ -158,12 +158,18 @@ def _compare(
         unit="ms",
         holds=not interrupted and all(ok for _, ok in checks),
         seed=seed,
-        assumptions=_assumptions(config, machine, seed, max(len(r) for r in runs.values())),
+        assumptions=[
+            *_assumptions(config, machine, seed, max(len(r) for r in runs.values())),
+            *(_host_assumptions(config, measured) if measured else []),
+        ],
         wall_s=wall_s,
         rows=rows,
         summary=summary,
         checks=checks,
-        mechanism=_mechanism(runs),
+        mechanism=[
+            *_mechanism(runs),
+            *_mechanism({f"{setting}, measured": some for setting, some in measured.items()}),
+        ],
         notes=[
             "the maxima: one outlier a run, and what else ran on the published machine is not known",
         ],
@@ -232,6 +238,23 @@ def _mechanism(runs: dict[str, list[Run]]) -> list[str]:
 def _together(runs: list[Run], column: str) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     columns = [run.grace_periods[column] for run in runs]
     return np.concatenate(columns) if columns else np.zeros(0, np.int32)
+
+
+def _host_assumptions(config: Config, measured: dict[str, list[Run]]) -> list[Assumption]:
+    done = [run for some in measured.values() for run in some]
+    cores = done[0].host["cores"] if done else "?"
+    return [
+        Assumption(
+            "measured: CPUs",
+            f"{config.nr_cpus} virtual ones on {cores} cores",
+            "all but the one that is busy are idle, and an idle one needs no core",
+        ),
+        Assumption(
+            "measured: gp_kthread_cpu",
+            str(config.maxcpus - 1),
+            "the engine's default: the last virtual CPU, which is not the caller's unless the seed says so",
+        ),
+    ]
 
 
 def _assumptions(config: Config, machine: Machine, seed: int, replicas: int) -> list[Assumption]:
