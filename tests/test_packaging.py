@@ -90,7 +90,11 @@ def test_the_readme_names_the_two_commands() -> None:
 
 
 def test_there_are_notebooks() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["01-early-report.ipynb", "02-flood.ipynb"]
+    assert [path.name for path in NOTEBOOKS] == [
+        "01-early-report.ipynb",
+        "02-flood.ipynb",
+        "03-simulated-and-measured.ipynb",
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
