@@ -137,6 +137,24 @@ fn every_engine_makes_every_call_and_protects_its_readers() {
 }
 
 #[test]
+fn every_engine_makes_expedited_calls_and_protects_its_readers() {
+    let _alone = alone();
+    for engine in engines() {
+        let sync = SyncFlood {
+            kind: SyncCallKind::Expedited,
+            ..flood(3, 200)
+        };
+        let run = run(engine, Workload::from(sync).and(brief_readers(2))).expect("measures");
+        assert_eq!(run.samples.len(), 600, "{}", engine.name());
+        println!(
+            "{}: expedited, median {} ns",
+            engine.name(),
+            run.quantile(0.5).expect("calls")
+        );
+    }
+}
+
+#[test]
 fn a_grace_period_waits_for_a_long_reader() {
     let _alone = alone();
     for engine in engines() {
@@ -431,6 +449,7 @@ fn the_own_engine_waits_in_every_way() {
     for preempt in ["full", "none"] {
         for kind in [
             SyncCallKind::Sync,
+            SyncCallKind::Expedited,
             SyncCallKind::Poll,
             SyncCallKind::PollFull,
             SyncCallKind::Barrier,

@@ -151,7 +151,7 @@ def test_ctrl_c_of_the_command_prints_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("preempt", ["full", "none"])
-@pytest.mark.parametrize("kind", ["sync", "poll", "poll-full", "barrier"])
+@pytest.mark.parametrize("kind", ["sync", "expedited", "poll", "poll-full", "barrier"])
 def test_the_own_engine_waits_in_every_way(preempt: str, kind: Any) -> None:
     mix = [
         rcu.SyncFlood(tasks=2, calls=5, kind=kind),
@@ -321,6 +321,11 @@ def test_bad_arguments_are_named(keywords: dict[str, Any], parameter: str) -> No
     assert caught.value.parameter == parameter
     if keywords.get("engine") == "urcu":
         assert all(name in caught.value.allowed for name in rcu.ENGINES)
+
+
+def test_a_baseline_says_that_it_has_one_way_to_wait() -> None:
+    run = rcu.measure(CONFIG, rcu.SyncFlood(kind="expedited", calls=5), engine="seize")
+    assert any("one way to wait" in note for note in run.host["notes"])
 
 
 def test_what_a_baseline_has_not_is_refused() -> None:

@@ -81,7 +81,7 @@ fn poll<S: Subject>(worker: &mut Worker<'_, '_, S>, full: bool) -> Result<Option
     let cookie = worker.thread.start_poll(full)?;
     let tick_ns = worker.run.tick_ns;
     while !worker.run.stopped() {
-        if let Some(gp_seq) = worker.thread.poll(cookie, full) {
+        if let Some(gp_seq) = worker.thread.poll(cookie) {
             return Ok(Some(gp_seq));
         }
         worker.sleep_until((worker.clock.now() / tick_ns + 1) * tick_ns);

@@ -187,8 +187,12 @@ impl Job<'_> {
             counters.callbacks_queued = gathered.callbacks_queued;
             counters.callbacks_invoked = gathered.callbacks_invoked;
         }
-        if gathered.interrupted {
-            notes.push("the run was interrupted".to_owned());
+        let expedited =
+            |part: &Part| matches!(part, Part::SyncFlood(flood) if flood.kind == SyncCallKind::Expedited);
+        if self.options.engine != EngineKind::Treercu && self.workload.parts.iter().any(expedited) {
+            notes.push(format!(
+                "{name} has one way to wait: expedited calls are as others"
+            ));
         }
         let engine_cpu_ns = remains.gp_kthread_cpu_ns.unwrap_or(0) + remains.tick_cpu_ns.unwrap_or(0);
         Ok(Run {
@@ -199,7 +203,7 @@ impl Job<'_> {
             trace: remains.trace,
             grace_periods: remains.grace_periods,
             counters,
-            stalls: Vec::new(),
+            stalls: remains.stalls,
             wall_ns: gathered.wall_ns,
             cpu_ns: gathered.cpu_ns + engine_cpu_ns,
             seed: self.seed,

@@ -9,7 +9,8 @@ use super::values::{json_object, real, refuse, unsigned};
 use super::workload;
 use crate::error::Error;
 use crate::stats::{
-    Counters, GracePeriods, HISTOGRAM_DIGITS, Keep, Measured, Resolution, Run, Samples, Simulated, Stall, World,
+    Counters, GracePeriods, HISTOGRAM_DIGITS, Keep, Measured, Resolution, Run, Samples, Simulated, Stall,
+    World,
 };
 use crate::tree::StallReport;
 use hdrhistogram::Histogram;

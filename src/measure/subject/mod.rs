@@ -24,9 +24,10 @@ pub(super) use treercu::Treercu;
 use super::published::Element;
 use crate::error::Result;
 use crate::host::HostFacts;
-use crate::stats::{Counters, GracePeriods};
+use crate::stats::{Counters, GracePeriods, Stall};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::trace::Trace;
+use crate::tree::FullCookie;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -72,12 +73,20 @@ pub(super) trait Subject: Sync + Sized {
     fn close(self, start: Option<Instant>) -> Result<Remains>;
 }
 
+/// What a poller polls.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cookie {
+    Plain(u64),
+    Full(FullCookie),
+}
+
 /// What a subject leaves to the run.
 #[derive(Debug, Default)]
 pub(super) struct Remains {
     /// Its own counters; callbacks are counted by the run.
     pub counters: Counters,
     pub grace_periods: GracePeriods,
+    pub stalls: Vec<Stall>,
     pub trace: Option<Trace>,
     /// CPU time of its own threads, ns.
     pub gp_kthread_cpu_ns: Option<u64>,
@@ -114,12 +123,12 @@ pub(super) trait SubjectThread {
     }
 
     /// A cookie for [`SubjectThread::poll`].
-    fn start_poll(&mut self, _full: bool) -> Result<u64> {
+    fn start_poll(&mut self, _full: bool) -> Result<Cookie> {
         unreachable!("asked only of subjects with polled grace periods")
     }
 
     /// Has a grace period passed since the cookie was taken? Gives its number.
-    fn poll(&mut self, _cookie: u64, _full: bool) -> Option<u64> {
+    fn poll(&mut self, _cookie: Cookie) -> Option<u64> {
         unreachable!("asked only of subjects with polled grace periods")
     }
 

@@ -3,13 +3,14 @@
 //! The engine is opened for the run and closed after it, so that its counters and records are the run's. The
 //! records of grace periods carry the engine's time, which began earlier: they are moved to the run's.
 
-use super::{Abilities, Callback, Describe, Remains, Subject, SubjectThread};
+use super::{Abilities, Callback, Cookie, Describe, Remains, Subject, SubjectThread};
 use crate::config::Config;
 use crate::error::Result;
 use crate::host::{self, Engine, Handle, HostFacts, ReadGuard, Remaining};
 use crate::measure::published::Element;
+use crate::stats::Stall;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
-use crate::tree::{FullCookie, seq};
+use crate::tree::seq;
 use std::time::{Duration, Instant};
 
 /// Longest wait for what is under way when a run is over. Its readers are gone by then.
@@ -49,6 +50,7 @@ impl Describe for Treercu {
                 "grace_periods lacks the records of the first {forgotten} grace periods; the counters have them"
             ));
         }
+        notes.extend(self.engine.stalls().iter().map(ToString::to_string));
         let panics = self.engine.panics().count;
         if panics > 0 {
             notes.push(format!("{panics} callbacks panicked"));
@@ -103,9 +105,14 @@ impl Subject for Treercu {
         for column in [&mut grace_periods.start_ns, &mut grace_periods.end_ns] {
             column.iter_mut().for_each(|ns| *ns -= began as i64);
         }
+        let stalls = self.engine.stalls().into_iter().map(|host| Stall {
+            at_ns: host.stall.at_ns.saturating_sub(began),
+            ..host.stall
+        });
         Ok(Remains {
             counters,
             grace_periods,
+            stalls: stalls.collect(),
             trace,
             gp_kthread_cpu_ns: Some(cpu.gp_ns),
             tick_cpu_ns: Some(cpu.tick_ns),
@@ -158,18 +165,23 @@ impl SubjectThread for Thread<'_> {
         Ok(served.map(|served| served.gp_seq))
     }
 
-    fn start_poll(&mut self, full: bool) -> Result<u64> {
-        if full {
-            return Ok(self.handle.start_poll_full()?.norm);
-        }
-        self.handle.start_poll()
+    fn synchronize_expedited(&mut self, stop: &AtomicBool) -> Result<Option<u64>> {
+        let served = self.handle.synchronize_expedited_cancellable(stop)?;
+        Ok(served.map(|served| served.gp_seq))
     }
 
-    fn poll(&mut self, cookie: u64, full: bool) -> Option<u64> {
-        let over = if full {
-            self.handle.poll_state_full(FullCookie { norm: cookie })
+    fn start_poll(&mut self, full: bool) -> Result<Cookie> {
+        Ok(if full {
+            Cookie::Full(self.handle.start_poll_full()?)
         } else {
-            self.handle.poll_state(cookie)
+            Cookie::Plain(self.handle.start_poll()?)
+        })
+    }
+
+    fn poll(&mut self, cookie: Cookie) -> Option<u64> {
+        let over = match cookie {
+            Cookie::Plain(cookie) => self.handle.poll_state(cookie),
+            Cookie::Full(cookie) => self.handle.poll_state_full(cookie),
         };
         over.then(|| self.last_over())
     }
