@@ -461,12 +461,9 @@ fn the_own_engine_waits_in_every_way() {
                 repost: 1,
                 ..CallRcuFlood::default()
             };
-            // A barrier returns at once where no callback waits.
-            let think_ns = if kind == SyncCallKind::Barrier {
-                3_000_000
-            } else {
-                0
-            };
+            // A barrier returns at once where no callback waits, an expedited call without any tick.
+            let at_once = matches!(kind, SyncCallKind::Barrier | SyncCallKind::Expedited);
+            let think_ns = if at_once { 3_000_000 } else { 0 };
             let sync = SyncFlood {
                 kind,
                 think_ns,
