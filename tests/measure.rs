@@ -192,7 +192,11 @@ fn a_cancelled_flood_of_64_threads_ends_at_once_with_its_samples() {
         let (run, took) = std::thread::scope(|scope| {
             let control = &control;
             let running = scope.spawn(move || measure(&config(), &workload, 1, &options(engine), control));
-            std::thread::sleep(Duration::from_millis(300));
+            // Until it has run for a while: the time counts from when all threads are there.
+            while control.done.load(Ordering::Relaxed) < 300_000_000 {
+                assert!(!running.is_finished());
+                std::thread::sleep(Duration::from_millis(5));
+            }
             control.cancel.store(true, Ordering::Relaxed);
             let asked = Instant::now();
             let run = running.join().expect("no panic").expect("a partial run");
@@ -205,9 +209,9 @@ fn a_cancelled_flood_of_64_threads_ends_at_once_with_its_samples() {
             run.samples.len()
         );
         assert!(run.interrupted);
-        assert!(run.calls() > 0);
+        assert!(run.calls() > 0, "{}", engine.name());
         assert!(took < Duration::from_secs(1), "{}: {took:?}", engine.name());
-        assert!(run.wall_ns < 2_000_000_000);
+        assert!(run.wall_ns >= 300_000_000 && run.wall_ns < 5_000_000_000);
     }
 }
 
