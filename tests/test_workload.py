@@ -214,7 +214,9 @@ def test_cpus(cls: str, name: str) -> None:
 
 @pytest.mark.parametrize(("cls", "name"), fields_of("word"))
 def test_words(cls: str, name: str) -> None:
-    choices = {"kind": ["sync", "poll", "poll-full", "barrier", "expedited"], "mode": ["user", "kernel"]}[name]
+    choices = {"kind": ["sync", "poll", "poll-full", "barrier", "expedited"], "mode": ["user", "kernel"]}[
+        name
+    ]
     for word in choices:
         assert getattr(make(cls, name, word), name) == word
     for bad in ("", "idle", "Sync", 1, True, ["user"], b"sync"):
