@@ -247,6 +247,23 @@ fn sleepers_and_long_sections_end_with_a_cancel_too() {
     }
 }
 
+/// Nobody knows that a sleeping thread without reader words is outside a section unless it says so.
+#[test]
+fn sleepers_of_a_non_preemptible_tree_hold_nobody_up() {
+    let _alone = alone();
+    let config = config().with("preempt", "none").expect("valid");
+    let asleep = Readers {
+        tasks: 4,
+        gap: Length::Fixed(50_000_000_000),
+        ..Readers::default()
+    };
+    let workload = Workload::from(flood(1, 10)).and(asleep);
+    let options = options(EngineKind::Treercu);
+    let run = measure(&config, &workload, 1, &options, &Control::default()).expect("measures");
+    assert_eq!(run.samples.len(), 10);
+    assert!(run.wall_ns < 2_000_000_000, "{} ns", run.wall_ns);
+}
+
 #[test]
 fn a_run_that_is_cancelled_before_it_starts_is_empty() {
     let _alone = alone();
