@@ -39,6 +39,7 @@ use crate::control::MIB;
 pub use crate::control::{Control, RunOptions};
 use crate::error::{Error, Result};
 use crate::host::{self, FenceMode, HostFacts, TimerMode};
+use crate::random::{Purpose, Stream};
 use crate::stats::{Keep, Measured, Run, World};
 use crate::workload::{Part, SyncCallKind, Workload};
 use subject::{Abilities, CrossbeamEpoch, Describe, Flavour, Liburcu, Seize, Subject, Treercu};
@@ -107,8 +108,8 @@ impl Default for Options {
 
 /// Measures a workload on real threads.
 ///
-/// `seed` decides placement, starts and drawn lengths, as in a simulated run; what the threads make of them is
-/// theirs. A cancelled run comes back with what it has, `interrupted` set.
+/// `seed` decides placement (of the grace-period thread too), starts and drawn lengths, as in a simulated run;
+/// what the threads make of them is theirs. A cancelled run comes back with what it has, `interrupted` set.
 ///
 /// # Errors
 ///
@@ -139,6 +140,10 @@ pub fn measure(
                 fence: options.fence,
                 timer: options.timer,
                 trace_limit: options.run.trace_limit,
+                // As in a simulated run: a seed means the same placement in both worlds.
+                gp_kthread_cpu: Some(
+                    Stream::new(seed, Purpose::Kthread, 0).below(u64::from(tunables.maxcpus)) as u32,
+                ),
                 ..host::Options::default()
             };
             job.run(Treercu::open(config, &options)?)

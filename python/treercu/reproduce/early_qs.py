@@ -29,6 +29,8 @@ SETTINGS = {"baseline": False, "early_report": True}
 TOLERANCE = 0.02
 #: Mean and median of run means on real threads have to come this near to the simulated ones.
 HOST_TOLERANCE = 0.10
+#: A tick this late, in ms, is worth a note: a whole call takes as long.
+AWAY_MS = 10
 _MS = 1e6
 _WORDS = {
     "tick": "a tick",
@@ -172,6 +174,7 @@ def _compare(
         ],
         notes=[
             "the maxima: one outlier a run, and what else ran on the published machine is not known",
+            *_not_quiet(measured),
         ],
         interrupted=interrupted,
         runs=runs,
@@ -182,6 +185,18 @@ def _compare(
 
 def _near(ours: float | None, theirs: float | None, tolerance: float) -> bool:
     return ours is not None and theirs is not None and abs(ours / theirs - 1) <= tolerance
+
+
+def _not_quiet(measured: dict[str, list[Run]]) -> list[str]:
+    """Says so where the machine that measured was away for longer than any call should take."""
+    late = [run.host["tick_lateness"] for some in measured.values() for run in some]
+    worst = max((one["max_ns"] for one in late if one is not None), default=0) / _MS
+    if worst <= AWAY_MS:
+        return []
+    return [
+        f"a quiet machine: ticks were late by up to {worst:.0f} ms, because something else had the cores; "
+        "the measured means carry that, the medians of run means less"
+    ]
 
 
 def _host(measured: dict[str, list[Run]]) -> dict[str, Any] | None:
@@ -251,8 +266,8 @@ def _host_assumptions(config: Config, measured: dict[str, list[Run]]) -> list[As
         ),
         Assumption(
             "measured: gp_kthread_cpu",
-            str(config.maxcpus - 1),
-            "the engine's default: the last virtual CPU, which is not the caller's unless the seed says so",
+            "drawn from the seed",
+            "where the grace-period thread and the caller start: on the same CPUs as in the simulated run",
         ),
     ]
 
