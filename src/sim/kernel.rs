@@ -1,6 +1,7 @@
 //! The simulated machine as a whole: its state, its answers to the engine, its event loop.
 
 use super::calendar::{Calendar, Class};
+use super::guest::Guest;
 use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
@@ -88,6 +89,7 @@ impl Hw<'_> {
     fn reader_of(&self, task: TaskId) -> Option<usize> {
         match &self.tasks[task as usize].program {
             Program::Reader(task) => Some(task.reader as usize),
+            Program::Guest { reader, .. } => Some(*reader as usize),
             _ => None,
         }
     }
@@ -297,6 +299,8 @@ pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub calls_done: u64,
     pub next_section: u64,
     pub observer: &'o mut O,
+    /// Who programs the guest tasks, if there are any.
+    pub guest: Option<&'o mut dyn Guest>,
 }
 
 impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
@@ -379,6 +383,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             calls_done: 0,
             next_section: 0,
             observer,
+            guest: None,
         };
         let gp_class = if tun.kthread_prio > 0 {
             SchedClass::Fifo

@@ -133,7 +133,7 @@ impl Plan {
                 preemptible: scenario.preempt.is_preemptible(),
                 extend_one_in: 2,
             },
-            long_ns: (0.3f64.min(seconds / 20.0) * S) as u64,
+            long_ns: (0.3f64.min(seconds / 50.0) * S) as u64,
             long_every_ns: 0,
             idle_ns: if scenario.idle { 30_000_000 } else { 0 },
             barrier_cbs: 4,
@@ -192,7 +192,7 @@ impl Plan {
         }
         self.fakewriters = fakewriters.min(most);
         self.odds.readers = u64::from(self.readers);
-        self.long_every_ns = 2 * self.long_ns;
+        self.long_every_ns = 4 * self.long_ns;
     }
 
     fn kinds(&mut self, world: World) {
@@ -201,7 +201,7 @@ impl Plan {
         } else {
             GpKind::ALL.to_vec()
         };
-        if world == World::Sim && self.scenario.flavour == Flavour::Rcu {
+        if world == World::Sim {
             self.leave_out(|kind| {
                 kind.is_expedited().then_some("expedited grace periods are not in the simulated world yet")
             });
@@ -254,6 +254,9 @@ impl Plan {
                     "extendables=0x1b",
                     "disabled softirqs and interrupts are the same as disabled preemption here",
                 );
+                if self.stall_ns > 0 {
+                    self.skip("stall_cpu's report", "the simulated world reports no stalls yet");
+                }
                 self.skip("read_exit_burst=16", "tasks of the simulated machine do not exit");
                 self.skip("shuffle_interval=3", "the simulated scheduler has no affinity masks");
                 self.read_exit_burst = 0;
