@@ -102,7 +102,11 @@ impl PyTortureReport {
     }
 
     fn __repr__(&self) -> String {
-        let cut = if self.inner.interrupted { ", interrupted" } else { "" };
+        let cut = if self.inner.interrupted {
+            ", interrupted"
+        } else {
+            ""
+        };
         format!(
             "<TortureReport {} {} {}: {}, {} errors, {} versions in {:.3} s, seed {}{cut}>",
             self.scenario(),

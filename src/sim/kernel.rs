@@ -1,8 +1,8 @@
 //! The simulated machine as a whole: its state, its answers to the engine, its event loop.
 
 use super::calendar::{Calendar, Class};
-use super::guest::Guest;
 use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
+use super::guest::Guest;
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
 use super::program::ExpeditedCaller;

@@ -57,17 +57,17 @@ impl<P: Copy, F: Copy> BeforeGp<P, F> {
     }
 
     /// After it: what is late, and the cookie to hand to the next [`BeforeGp::new`].
-    pub fn after(
-        self,
-        plain_done: impl Fn(P) -> bool,
-        full_done: impl Fn(F) -> bool,
-    ) -> (Vec<Late>, P) {
+    pub fn after(self, plain_done: impl Fn(P) -> bool, full_done: impl Fn(F) -> bool) -> (Vec<Late>, P) {
         let mut late = Vec::new();
         if !full_done(self.full) {
-            late.push(Late("a full cookie from before a grace period is not done after it"));
+            late.push(Late(
+                "a full cookie from before a grace period is not done after it",
+            ));
         }
         if self.older.is_some_and(|older| !plain_done(older)) {
-            late.push(Late("a cookie from before two grace periods is not done after them"));
+            late.push(Late(
+                "a cookie from before two grace periods is not done after them",
+            ));
         }
         (late, self.plain)
     }

@@ -202,7 +202,10 @@ impl Counters {
         let (on, off, barrier) = (&self.online, &self.offline, &self.barrier);
         let (pointer, ver) = match self.rtc {
             // Elements lie one cache line apart.
-            Some(id) => (format!("{:016x}", 0xffff_8880_0001_0000u64 + u64::from(id) * 64), "ver"),
+            Some(id) => (
+                format!("{:016x}", 0xffff_8880_0001_0000u64 + u64::from(id) * 64),
+                "ver",
+            ),
             None => ("(null)".to_owned(), "VER"),
         };
         let mark = if self.is_marked() { "!!! " } else { "" };
@@ -314,7 +317,10 @@ mod tests {
         // Nothing published, nobody came or went.
         let text = Counters::default().lines("busted", 250);
         assert!(text.starts_with("busted-torture: rtc: (null) VER: 0 "), "{text}");
-        assert!(text.contains(" onoff: 0/0:0/0 -1,-1:-1,-1 0:0 (HZ=250) "), "{text}");
+        assert!(
+            text.contains(" onoff: 0/0:0/0 -1,-1:-1,-1 0:0 (HZ=250) "),
+            "{text}"
+        );
     }
 
     #[test]
@@ -334,7 +340,10 @@ mod tests {
             assert_eq!(counters.errors(), 1);
             assert_eq!(counters.verdict(), Verdict::Failure);
             let text = counters.lines("rcu", 1000);
-            assert!(text.contains("\nrcu-torture: !!! Reader Pipe:  727860534 "), "{text}");
+            assert!(
+                text.contains("\nrcu-torture: !!! Reader Pipe:  727860534 "),
+                "{text}"
+            );
             assert_eq!(text.matches("!!!").count(), 1);
         }
         // Suspicious, and no error: the verdict is the pipe's.

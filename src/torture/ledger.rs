@@ -162,7 +162,12 @@ impl Ledger {
         let (rta, rtaf, rtf) = self.pipe.totals();
         let (rtmbkf, rtmbkf_tries) = self.mailboxes.totals();
         let sum = |of: fn(&Tally) -> &[AtomicU64; PIPE_LEN + 1]| -> Stages {
-            std::array::from_fn(|stage| self.readers.iter().map(|tally| of(tally)[stage].load(Relaxed)).sum())
+            std::array::from_fn(|stage| {
+                self.readers
+                    .iter()
+                    .map(|tally| of(tally)[stage].load(Relaxed))
+                    .sum()
+            })
         };
         let (online, offline) = *self.onoff.lock();
         let barrier = *self.barrier.lock();
@@ -229,10 +234,16 @@ mod tests {
         assert_eq!(counters.reader_batch[..4], [0, 1, 1, 0]);
         assert_eq!((counters.rtmbe, counters.errors()), (0, 1));
         let first = ledger.first_failure().unwrap().text;
-        assert!(first.starts_with("reader 1 left a section with its element at stage 3; gp_seq 1 at"), "{first}");
+        assert!(
+            first.starts_with("reader 1 left a section with its element at stage 3; gp_seq 1 at"),
+            "{first}"
+        );
         for n in 0..100 {
             ledger.warn(|| format!("{n}"));
         }
-        assert_eq!((ledger.warnings().len(), ledger.counters().warnings), (MAX_WARNINGS, 100));
+        assert_eq!(
+            (ledger.warnings().len(), ledger.counters().warnings),
+            (MAX_WARNINGS, 100)
+        );
     }
 }

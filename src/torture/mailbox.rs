@@ -75,7 +75,11 @@ impl Mailboxes {
         let updater = (draw >> 1) as usize % self.updaters.len();
         let after_first = draw & 1 == 0;
         let mailbox = &self.updaters[updater];
-        let first = if after_first { &mailbox.after } else { &mailbox.before };
+        let first = if after_first {
+            &mailbox.after
+        } else {
+            &mailbox.before
+        };
         Look {
             updater,
             after_first,

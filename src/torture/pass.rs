@@ -79,7 +79,8 @@ impl Pass {
         for segment in &mut pass.segments[..pass.len] {
             segment.delay = if random.one_in(odds.readers * 400) {
                 Delay::Short
-            } else if odds.preemptible && segment.held & PREEMPT_OFF == 0 && random.one_in(odds.readers * 500) {
+            } else if odds.preemptible && segment.held & PREEMPT_OFF == 0 && random.one_in(odds.readers * 500)
+            {
                 Delay::Yield
             } else {
                 Delay::None
@@ -144,7 +145,11 @@ mod tests {
                 assert!(segment.delay != Delay::Yield || segment.held & PREEMPT_OFF == 0);
                 kinds[segment.delay as usize] += 1;
             }
-            longs += pass.segments().iter().filter(|segment| segment.delay == Delay::Long).count();
+            longs += pass
+                .segments()
+                .iter()
+                .filter(|segment| segment.delay == Delay::Long)
+                .count();
         }
         assert!(lengths[1..=8].iter().all(|&n| n > 1000), "{lengths:?}");
         assert!(lengths[0] + lengths[9] + lengths[10] == 0);

@@ -102,7 +102,11 @@ impl Pipe {
     /// A free element, if there is one.
     pub fn take(&self) -> Option<Id> {
         let id = self.free.lock().pop_front();
-        let counter = if id.is_some() { &self.allocated } else { &self.alloc_failed };
+        let counter = if id.is_some() {
+            &self.allocated
+        } else {
+            &self.alloc_failed
+        };
         counter.fetch_add(1, Relaxed);
         id
     }
@@ -217,7 +221,11 @@ impl Pipe {
 
     /// Allocations, failed allocations, freed elements (`rta`, `rtaf`, `rtf`).
     pub fn totals(&self) -> (u64, u64, u64) {
-        (self.allocated.load(Relaxed), self.alloc_failed.load(Relaxed), self.freed.load(Relaxed))
+        (
+            self.allocated.load(Relaxed),
+            self.alloc_failed.load(Relaxed),
+            self.freed.load(Relaxed),
+        )
     }
 
     /// Elements that left each stage so far.

@@ -102,7 +102,13 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::Config`] when `seconds` is out of range or the scenario does not exist in that world.
-    pub fn new(scenario: &'static Scenario, seconds: f64, world: World, seed: u64, cores: u32) -> Result<Plan> {
+    pub fn new(
+        scenario: &'static Scenario,
+        seconds: f64,
+        world: World,
+        seed: u64,
+        cores: u32,
+    ) -> Result<Plan> {
         if !(MIN_SECONDS..=MAX_SECONDS).contains(&seconds) {
             return Err(Error::config(
                 "seconds",
@@ -203,15 +209,21 @@ impl Plan {
         };
         if world == World::Sim {
             self.leave_out(|kind| {
-                kind.is_expedited().then_some("expedited grace periods are not in the simulated world yet")
+                kind.is_expedited()
+                    .then_some("expedited grace periods are not in the simulated world yet")
             });
         }
     }
 
     /// Leaves out the kinds for which `refuses` has a reason; they are listed as skipped.
     pub fn leave_out(&mut self, refuses: impl Fn(GpKind) -> Option<&'static str>) {
-        let refused: Vec<_> = self.kinds.iter().filter_map(|&kind| Some((kind, refuses(kind)?))).collect();
-        self.kinds.retain(|kind| refused.iter().all(|(other, _)| other != kind));
+        let refused: Vec<_> = self
+            .kinds
+            .iter()
+            .filter_map(|&kind| Some((kind, refuses(kind)?)))
+            .collect();
+        self.kinds
+            .retain(|kind| refused.iter().all(|(other, _)| other != kind));
         for (kind, why) in refused {
             self.skip(format!("gp_{}", kind.name()), why);
         }
@@ -245,7 +257,10 @@ impl Plan {
     fn limits_of(&mut self, world: World) {
         match world {
             World::Host => {
-                self.skip("extendables=0x1f", "a process cannot disable preemption, softirqs or interrupts");
+                self.skip(
+                    "extendables=0x1f",
+                    "a process cannot disable preemption, softirqs or interrupts",
+                );
             }
             World::Sim => {
                 self.odds.mask |= PREEMPT_OFF;
@@ -258,7 +273,10 @@ impl Plan {
                     self.skip("stall_cpu's report", "the simulated world reports no stalls yet");
                 }
                 self.skip("read_exit_burst=16", "tasks of the simulated machine do not exit");
-                self.skip("shuffle_interval=3", "the simulated scheduler has no affinity masks");
+                self.skip(
+                    "shuffle_interval=3",
+                    "the simulated scheduler has no affinity masks",
+                );
                 self.read_exit_burst = 0;
                 self.shuffle_ns = 0;
             }
@@ -374,10 +392,16 @@ mod tests {
         assert_eq!((plan.readers, plan.fakewriters), (15, 4));
         let s = |ns: u64| ns as f64 / 1e9;
         assert_eq!((s(plan.onoff_every_ns), s(plan.onoff_holdoff_ns)), (0.2, 30.0));
-        assert_eq!((s(plan.stutter_ns), s(plan.stat_ns), s(plan.long_ns)), (5.0, 15.0, 0.3));
+        assert_eq!(
+            (s(plan.stutter_ns), s(plan.stat_ns), s(plan.long_ns)),
+            (5.0, 15.0, 0.3)
+        );
         assert_eq!(s(plan.fwd_holdoff_ns), 60.0);
         let plan = Plan::new(Scenario::named("TREE05").unwrap(), 60.0, World::Sim, 1, 2).unwrap();
-        assert_eq!((plan.readers, plan.fakewriters, plan.kinds), (7, 7, vec![GpKind::Sync]));
+        assert_eq!(
+            (plan.readers, plan.fakewriters, plan.kinds),
+            (7, 7, vec![GpKind::Sync])
+        );
         for bad in [0.0, -1.0, f64::NAN, 1e9] {
             assert!(Plan::new(Scenario::named("TREE01").unwrap(), bad, World::Host, 1, 2).is_err());
         }

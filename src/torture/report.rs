@@ -72,7 +72,14 @@ impl Scribe {
     }
 
     /// The end: what went wrong, the last statistics, the verdict.
-    pub(super) fn end(mut self, plan: Plan, world: World, ledger: &Ledger, ran_ns: u64, interrupted: bool) -> Report {
+    pub(super) fn end(
+        mut self,
+        plan: Plan,
+        world: World,
+        ledger: &Ledger,
+        ran_ns: u64,
+        interrupted: bool,
+    ) -> Report {
         let counters = ledger.counters();
         let tt = self.tt;
         for warning in ledger.warnings() {
@@ -80,7 +87,10 @@ impl Scribe {
         }
         self.text += &counters.lines(tt, self.hz);
         if let Some(first) = ledger.first_failure() {
-            self.text += &format!("{tt}-torture: Failure/close-call rcutorture reader: {}\n", first.text);
+            self.text += &format!(
+                "{tt}-torture: Failure/close-call rcutorture reader: {}\n",
+                first.text
+            );
         }
         let forward = &counters.fwd_progress;
         if forward.nr_rounds + forward.cr_rounds > 0 {
@@ -98,8 +108,11 @@ impl Scribe {
         }
         let verdict = counters.verdict();
         let cut = if interrupted { " (interrupted)" } else { "" };
-        self.text +=
-            &format!("{tt}-torture:--- End of test: {}{cut}: {}\n", verdict.name(), plan.parameters());
+        self.text += &format!(
+            "{tt}-torture:--- End of test: {}{cut}: {}\n",
+            verdict.name(),
+            plan.parameters()
+        );
         Report {
             scenario: plan.scenario.name,
             world,

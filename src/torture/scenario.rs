@@ -146,7 +146,10 @@ pub static SCENARIOS: &[Scenario] = &[
         intent: "a tree of two levels, two forward-progress threads",
         fanout: Some((3, 3)),
         fwd_progress: 2,
-        missing: &[("CONFIG_DEBUG_LOCK_ALLOC", NO_DEBUG), ("CONFIG_DEBUG_OBJECTS_RCU_HEAD", NO_DEBUG)],
+        missing: &[
+            ("CONFIG_DEBUG_LOCK_ALLOC", NO_DEBUG),
+            ("CONFIG_DEBUG_OBJECTS_RCU_HEAD", NO_DEBUG),
+        ],
         ..BASE
     },
     Scenario {
@@ -222,7 +225,10 @@ pub static SCENARIOS: &[Scenario] = &[
             stall_s: 14,
             holdoff_s: 90,
         }),
-        missing: &[("nohz_full=2-9", NO_NOHZ_FULL), ("nohz_full_patience_delay=1000", NO_NOHZ_FULL)],
+        missing: &[
+            ("nohz_full=2-9", NO_NOHZ_FULL),
+            ("nohz_full_patience_delay=1000", NO_NOHZ_FULL),
+        ],
         ..BASE
     },
     Scenario {
@@ -312,6 +318,9 @@ mod tests {
             assert!(!scenario.intent.is_empty());
         }
         let error = Scenario::named("TREE99").unwrap_err().to_string();
-        assert!(error.starts_with("scenario=TREE99: no such scenario; allowed: TREE01, "), "{error}");
+        assert!(
+            error.starts_with("scenario=TREE99: no such scenario; allowed: TREE01, "),
+            "{error}"
+        );
     }
 }

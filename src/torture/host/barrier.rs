@@ -27,8 +27,7 @@ pub(super) fn poster<S: Subject>(rig: &Arc<Rig<S>>, rounds: &Arc<Rounds>, random
     let mut done = 0;
     while !rig.stopped() {
         if rounds.round.load(Acquire) == done {
-            rig.nap(LOOK_NS);
-            session.quiescent();
+            rig.rest(&mut session, LOOK_NS);
             continue;
         }
         done += 1;
@@ -47,15 +46,18 @@ pub(super) fn poster<S: Subject>(rig: &Arc<Rig<S>>, rounds: &Arc<Rounds>, random
     Ok(())
 }
 
-pub(super) fn barrier<S: Subject>(rig: &Arc<Rig<S>>, rounds: &Arc<Rounds>, random: &mut Random) -> Result<()> {
+pub(super) fn barrier<S: Subject>(
+    rig: &Arc<Rig<S>>,
+    rounds: &Arc<Rounds>,
+    random: &mut Random,
+) -> Result<()> {
     let mut session = rig.register(random.bits())?;
     let mut expected = 0;
-    while rig.stutter() && rig.nap(rig.plan.barrier_every_ns) {
+    while rig.pause_point(&mut session) && rig.rest(&mut session, rig.plan.barrier_every_ns) {
         rounds.round.fetch_add(1, Release);
         expected += u64::from(rig.plan.barrier_cbs);
         while rounds.posted.load(Acquire) < expected {
-            session.quiescent();
-            if !rig.nap(LOOK_NS) {
+            if !rig.rest(&mut session, LOOK_NS) {
                 return Ok(());
             }
         }

@@ -20,10 +20,10 @@ const MAX_PENDING: u64 = 50_000;
 
 pub(super) fn forward<S: Subject>(rig: &Arc<Rig<S>>, index: usize, random: &mut Random) -> Result<()> {
     let mut session = rig.register(random.bits())?;
-    while rig.stutter() && rig.nap(rig.plan.fwd_holdoff_ns) {
+    while rig.pause_point(&mut session) && rig.rest(&mut session, rig.plan.fwd_holdoff_ns) {
         need_resched_loop(rig, &mut session, random);
         // One flood at a time is enough.
-        if index == 0 && rig.nap(1_000_000) {
+        if index == 0 && rig.rest(&mut session, 1_000_000) {
             callback_flood(rig, &mut session);
         }
     }
@@ -67,7 +67,10 @@ fn need_resched_loop<S: Subject>(rig: &Arc<Rig<S>>, session: &mut S::Session, ra
         test.nr_failures += 1;
         drop(test);
         rig.ledger.warn(|| {
-            format!("no forward progress in {} ms beside a reader that is always there", most / 1_000_000)
+            format!(
+                "no forward progress in {} ms beside a reader that is always there",
+                most / 1_000_000
+            )
         });
     }
 }
@@ -112,7 +115,7 @@ fn callback_flood<S: Subject>(rig: &Arc<Rig<S>>, session: &mut S::Session) {
             rig.ledger.warn(|| format!("callback flood: {error}"));
             break;
         }
-        if pending >= MAX_PENDING && !rig.nap(1_000_000) {
+        if pending >= MAX_PENDING && !rig.rest(session, 1_000_000) {
             break;
         }
     }

@@ -25,21 +25,25 @@ impl<S: Subject> Rig<S> {
             GpKind::ExpSync | GpKind::Sync => self.wait(who, session, expedited),
             GpKind::CondGet | GpKind::CondGetExp => {
                 let cookie = self.subject.get_state();
-                self.nap(random.below(most))
+                self.rest(session, random.below(most))
                     && (self.subject.poll_state(cookie) || self.wait(who, session, expedited))
             }
             GpKind::CondGetFull | GpKind::CondGetExpFull => {
                 let cookie = self.subject.get_state_full();
-                self.nap(random.below(most))
+                self.rest(session, random.below(most))
                     && (self.subject.poll_state_full(cookie) || self.wait(who, session, expedited))
             }
             GpKind::PollGet | GpKind::PollGetExp => {
                 let cookie = session.start_poll();
-                self.poll(who, cookie, most, random, |cookie| self.subject.poll_state(cookie))
+                self.poll(who, session, cookie, most, random, |cookie| {
+                    self.subject.poll_state(cookie)
+                })
             }
             GpKind::PollGetFull | GpKind::PollGetExpFull => {
                 let cookie = session.start_poll_full();
-                self.poll(who, cookie, most, random, |cookie| self.subject.poll_state_full(cookie))
+                self.poll(who, session, cookie, most, random, |cookie| {
+                    self.subject.poll_state_full(cookie)
+                })
             }
         }
     }
@@ -47,6 +51,7 @@ impl<S: Subject> Rig<S> {
     fn poll<T: Copy>(
         &self,
         who: &str,
+        session: &mut S::Session,
         cookie: crate::error::Result<T>,
         most: u64,
         random: &mut Random,
@@ -57,7 +62,7 @@ impl<S: Subject> Rig<S> {
             Err(error) => return self.waited(who, Err(error)),
         };
         while !done(cookie) {
-            if !self.nap(random.below(most)) {
+            if !self.rest(session, random.below(most)) {
                 return false;
             }
         }

@@ -13,8 +13,8 @@
 //! | `subject.rs` | what is asked of the RCU under test |
 //! | [`busted`], [`trivial`] | two RCUs to try the driver on: one that must fail, one that must not |
 
-pub mod busted;
 mod barrier;
+pub mod busted;
 mod forward;
 mod gp;
 mod onoff;
@@ -27,11 +27,11 @@ mod writer;
 
 pub use subject::{Callback, Session, Subject};
 
+use super::World;
 use super::plan::Plan;
 use super::random::Random;
 use super::report::{Report, Scribe};
 use super::scenario::Flavour;
-use super::World;
 use crate::error::{Error, Result};
 use crate::sim::Control;
 use crate::sync::{AtomicBool, Ordering::Relaxed};
@@ -89,7 +89,10 @@ impl<S: Subject> Crew<S> {
     fn start_all(&mut self) -> Result<()> {
         let plan = self.rig.plan.clone();
         for index in 0..plan.readers as usize {
-            self.start("rcu_torture_reader", Box::new(move |rig, random| reader::reader(rig, index, random)))?;
+            self.start(
+                "rcu_torture_reader",
+                Box::new(move |rig, random| reader::reader(rig, index, random)),
+            )?;
         }
         self.start("rcu_torture_writer", Box::new(writer::writer))?;
         for index in 0..plan.fakewriters as usize {
@@ -198,7 +201,8 @@ fn attend<S: Subject>(rig: &Rig<S>, control: &Control, scribe: &mut Scribe) -> b
         rig.pause(phase >= plan.stutter_ns);
         let seen = rig.subject.stalls();
         if seen > stalls && !rig.stalling.load(Relaxed) {
-            rig.ledger.warn(|| format!("{} stalls that nobody injected", seen - stalls));
+            rig.ledger
+                .warn(|| format!("{} stalls that nobody injected", seen - stalls));
         }
         stalls = seen;
         std::thread::sleep(LOOK);
@@ -238,7 +242,9 @@ fn flush<S: Subject>(rig: &Arc<Rig<S>>) {
     });
     match outcome {
         Ok(true) => {}
-        Ok(false) => rig.ledger.warn(|| format!("callbacks did not come within {} s", END.as_secs())),
+        Ok(false) => rig
+            .ledger
+            .warn(|| format!("callbacks did not come within {} s", END.as_secs())),
         Err(error) => rig.ledger.warn(|| format!("the last barrier: {error}")),
     }
 }

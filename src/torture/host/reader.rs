@@ -17,7 +17,7 @@ pub(super) fn reader<S: Subject>(rig: &Arc<Rig<S>>, index: usize, random: &mut R
     let mut session = rig.register(random.bits())?;
     let mut shuffled = rig.now_ns();
     let mut slept = shuffled;
-    while rig.stutter() {
+    while rig.pause_point(&mut session) {
         let now = rig.now_ns();
         if rig.plan.shuffle_ns > 0 && now - shuffled > rig.plan.shuffle_ns {
             // To another CPU: leave here, register there.
@@ -26,9 +26,9 @@ pub(super) fn reader<S: Subject>(rig: &Arc<Rig<S>>, index: usize, random: &mut R
             session = rig.register(random.bits())?;
         }
         if rig.plan.idle_ns > 0 {
-            rig.nap(random.below(rig.plan.idle_ns));
+            rig.rest(&mut session, random.below(rig.plan.idle_ns));
         } else if now - slept > RUN_NS {
-            rig.nap(1_000 + random.below(1_000_000));
+            rig.rest(&mut session, 1_000 + random.below(1_000_000));
             slept = rig.now_ns();
         }
         let passes = if rig.plan.idle_ns > 0 { 1 } else { PASSES };

@@ -8,6 +8,9 @@ use crate::torture::ledger::Ledger;
 use crate::torture::plan::Plan;
 use std::time::{Duration, Instant};
 
+/// How often a sleeping thread reports a quiescent state where it has to, ns.
+const REPORT_NS: u64 = 1_000_000;
+
 /// Everything shared.
 pub(super) struct Rig<S: Subject> {
     pub subject: S,
@@ -23,11 +26,11 @@ pub(super) struct Rig<S: Subject> {
     wake: Condvar,
     /// A callback flood is on: no long delays.
     pub flood: AtomicBool,
-    /// What the writer is doing, as an index of [`STATES`].
+    /// What the writer is doing, by number.
     pub writer_state: AtomicU32,
     /// When the next long delay of any reader is due, ns since the start.
     pub next_long_ns: AtomicU64,
-    /// Bit per CPU below 64 that is not to be registered on: offline, or about to be.
+    /// CPUs that threads may register on: online, and not about to go.
     cpus: Mutex<Vec<bool>>,
     /// The injected stall is on.
     pub stalling: AtomicBool,
@@ -89,6 +92,35 @@ impl<S: Subject> Rig<S> {
         }
     }
 
+    /// Sleeps as a registered thread, which is a quiescent state where they have to be reported. False: the
+    /// test is over.
+    pub(super) fn rest(&self, session: &mut S::Session, ns: u64) -> bool {
+        session.quiescent();
+        if self.plan.odds.preemptible || ns <= REPORT_NS {
+            return self.nap(ns);
+        }
+        let until = self.now_ns() + ns;
+        loop {
+            let now = self.now_ns();
+            if now >= until {
+                return !self.stopped();
+            }
+            if !self.nap(REPORT_NS.min(until - now)) {
+                return false;
+            }
+            session.quiescent();
+        }
+    }
+
+    /// Waits as a registered thread while everybody pauses. False: the test is over.
+    pub(super) fn pause_point(&self, session: &mut S::Session) -> bool {
+        while !self.plan.odds.preemptible && self.paused.load(Relaxed) && !self.stopped() {
+            session.quiescent();
+            self.nap(REPORT_NS);
+        }
+        self.stutter()
+    }
+
     /// Waits while everybody pauses. False: the test is over.
     pub(super) fn stutter(&self) -> bool {
         if self.paused.load(Relaxed) {
@@ -127,7 +159,10 @@ impl<S: Subject> Rig<S> {
         let chosen = {
             let cpus = self.cpus.lock();
             let from = (cpu % cpus.len() as u64) as usize;
-            (from..cpus.len()).chain(0..from).find(|&cpu| cpus[cpu]).unwrap_or(0)
+            (from..cpus.len())
+                .chain(0..from)
+                .find(|&cpu| cpus[cpu])
+                .unwrap_or(0)
         };
         self.subject.register(chosen as u32)
     }
@@ -138,7 +173,7 @@ impl<S: Subject> Rig<S> {
             Ok(done) => done,
             Err(error) => {
                 self.ledger.warn(|| format!("{who}: {error}"));
-                // Whatever is wrong, do not spin on it.
+                // Whatever is wrong, it is not to be tried without end.
                 self.nap(10_000_000);
                 false
             }

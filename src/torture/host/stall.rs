@@ -20,7 +20,10 @@ pub(super) fn stall<S: Subject>(rig: &Arc<Rig<S>>, random: &mut Random) -> Resul
     let reported = rig.subject.stalls() - before;
     if whole && reported == 0 {
         rig.ledger.warn(|| {
-            format!("a section of {} s was not reported as a stall", rig.plan.stall_ns / 1_000_000_000)
+            format!(
+                "a section of {} s was not reported as a stall",
+                rig.plan.stall_ns / 1_000_000_000
+            )
         });
     }
     // Reports that are on their way belong to this stall.

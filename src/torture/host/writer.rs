@@ -40,7 +40,7 @@ pub(super) fn writer<S: Subject>(rig: &Arc<Rig<S>>, random: &mut Random) -> crat
     let enter = |state| rig.writer_state.store(state, Relaxed);
     loop {
         enter(FIXED_DELAY);
-        if !rig.stutter() || !rig.nap(500_000 + random.below(1_000)) {
+        if !rig.pause_point(&mut session) || !rig.rest(&mut session, 500_000 + random.below(1_000)) {
             break;
         }
         let Some(id) = rig.ledger.pipe.take() else {
@@ -81,7 +81,9 @@ fn age_by_callback<S: Subject>(rig: &Arc<Rig<S>>, id: Id) {
         return;
     }
     let again = rig.clone();
-    if let Err(error) = rig.subject.call_again(Box::new(move || age_by_callback(&again, id)))
+    if let Err(error) = rig
+        .subject
+        .call_again(Box::new(move || age_by_callback(&again, id)))
         && !rig.stopped()
     {
         rig.ledger.warn(|| format!("call_rcu from a callback: {error}"));
@@ -126,11 +128,15 @@ fn check_pending<S: Subject>(
     let subject = &rig.subject;
     let pending = plain.add(subject.get_state(), |&cookie| subject.poll_state(cookie));
     if pending > MAX_PLAIN {
-        rig.ledger.warn(|| format!("{pending} distinct cookies are pending, more than {MAX_PLAIN}"));
+        rig.ledger
+            .warn(|| format!("{pending} distinct cookies are pending, more than {MAX_PLAIN}"));
     }
-    let pending = full.add(subject.get_state_full(), |&cookie| subject.poll_state_full(cookie));
+    let pending = full.add(subject.get_state_full(), |&cookie| {
+        subject.poll_state_full(cookie)
+    });
     if pending > MAX_FULL {
-        rig.ledger.warn(|| format!("{pending} distinct full cookies are pending, more than {MAX_FULL}"));
+        rig.ledger
+            .warn(|| format!("{pending} distinct full cookies are pending, more than {MAX_FULL}"));
     }
 }
 
@@ -139,10 +145,12 @@ fn check_own_section<S: Subject>(rig: &Rig<S>, session: &S::Session) {
     let _section = session.read_lock();
     let subject = &rig.subject;
     if subject.poll_state(subject.get_state()) {
-        rig.ledger.warn(|| "a cookie is done inside the section that took it".to_owned());
+        rig.ledger
+            .warn(|| "a cookie is done inside the section that took it".to_owned());
     }
     if subject.poll_state_full(subject.get_state_full()) {
-        rig.ledger.warn(|| "a full cookie is done inside the section that took it".to_owned());
+        rig.ledger
+            .warn(|| "a full cookie is done inside the section that took it".to_owned());
     }
 }
 
@@ -153,10 +161,20 @@ pub(super) fn fake_writer<S: Subject>(
 ) -> crate::error::Result<()> {
     let mut session = rig.register(random.bits())?;
     // A callback is nothing to wait for.
-    let kinds: Vec<GpKind> =
-        rig.plan.kinds.iter().copied().filter(|&kind| kind != GpKind::DefFree).collect();
-    let kinds = if kinds.is_empty() { vec![GpKind::Sync] } else { kinds };
-    while rig.stutter() && rig.nap(1 + random.below(10 * rig.plan.jiffy_ns())) {
+    let kinds: Vec<GpKind> = rig
+        .plan
+        .kinds
+        .iter()
+        .copied()
+        .filter(|&kind| kind != GpKind::DefFree)
+        .collect();
+    let kinds = if kinds.is_empty() {
+        vec![GpKind::Sync]
+    } else {
+        kinds
+    };
+    while rig.pause_point(&mut session) && rig.rest(&mut session, 1 + random.below(10 * rig.plan.jiffy_ns()))
+    {
         if random.one_in(8 * u64::from(rig.plan.fakewriters)) {
             let outcome = session.barrier(&rig.stop);
             rig.waited("fake writer's barrier", outcome);

@@ -81,7 +81,8 @@ impl Forward {
             test.nr_failures += u64::from(!got_on);
         }
         if !got_on {
-            rig.ledger.warn(|| "no forward progress beside a reader that is always there".to_owned());
+            rig.ledger
+                .warn(|| "no forward progress beside a reader that is always there".to_owned());
         }
         // One flood at a time is enough.
         self.phase = Phase::Holdoff;
@@ -115,7 +116,11 @@ impl Forward {
             flood.posted += 1;
         }
         self.phase = Phase::Flood(flood);
-        if fresh == 0 { Step::Sleep(1_000_000) } else { Step::Run(1_000) }
+        if fresh == 0 {
+            Step::Sleep(1_000_000)
+        } else {
+            Step::Run(1_000)
+        }
     }
 
     fn end_flood(&mut self, flood: Flood, rig: &mut Rig, hands: &mut dyn Hands) -> Step {

@@ -92,7 +92,11 @@ impl Guest for Torture<'_> {
             self.rig.callback(id, &mut broken);
         }
         let over = broken.busted.released.contains(&index);
-        if step == Step::Wait && over { Step::Run(1) } else { step }
+        if step == Step::Wait && over {
+            Step::Run(1)
+        } else {
+            step
+        }
     }
 
     fn callback(&mut self, id: u64, hands: &mut dyn Hands) {
@@ -104,7 +108,8 @@ impl Guest for Torture<'_> {
         self.control.done.store(now.min(plan.run_ns), Relaxed);
         if now / plan.stat_ns > self.printed && !self.rig.is_over(now) {
             self.printed = now / plan.stat_ns;
-            self.scribe.stats(&self.rig.ledger.counters(), self.rig.writer_state, gp_seq);
+            self.scribe
+                .stats(&self.rig.ledger.counters(), self.rig.writer_state, gp_seq);
         }
         now < plan.run_ns + END_NS
     }
@@ -140,8 +145,15 @@ pub fn torture(plan: Plan, control: &Control) -> Result<Report> {
     if let Some(why) = &run.stuck {
         ledger.warn(|| format!("the machine got stuck: {why}"));
     } else if run.virtual_ns >= plan.run_ns + END_NS {
-        ledger.warn(|| format!("tasks were still there {} s after the end", END_NS / 1_000_000_000));
+        ledger.warn(|| {
+            format!(
+                "tasks were still there {} s after the end",
+                END_NS / 1_000_000_000
+            )
+        });
     }
     ledger.pipe.retract();
-    Ok(torture.scribe.end(plan, World::Sim, &ledger, run.virtual_ns, run.interrupted))
+    Ok(torture
+        .scribe
+        .end(plan, World::Sim, &ledger, run.virtual_ns, run.interrupted))
 }

@@ -72,7 +72,11 @@ impl Task for OnOff {
             Phase::Leaving(cpu, _) if online[cpu as usize] => Step::Wait,
             Phase::Leaving(cpu, began) => {
                 hands.take_over(cpu);
-                rig.ledger.onoff.lock().1.book(true, (now - began) / rig.plan.jiffy_ns());
+                rig.ledger
+                    .onoff
+                    .lock()
+                    .1
+                    .book(true, (now - began) / rig.plan.jiffy_ns());
                 self.sleep(rig)
             }
         }

@@ -72,16 +72,19 @@ impl Writer {
         let (plain, full) = (hands.get_state(), hands.get_state_full());
         let pending = self.plain.add(plain, |&cookie| poll(hands, cookie));
         if pending > MAX_PLAIN {
-            rig.ledger.warn(|| format!("{pending} distinct cookies are pending, more than {MAX_PLAIN}"));
+            rig.ledger
+                .warn(|| format!("{pending} distinct cookies are pending, more than {MAX_PLAIN}"));
         }
         let pending = self.full.add(full, |&cookie| poll_full(hands, cookie));
         if pending > MAX_FULL {
-            rig.ledger.warn(|| format!("{pending} distinct full cookies are pending, more than {MAX_FULL}"));
+            rig.ledger
+                .warn(|| format!("{pending} distinct full cookies are pending, more than {MAX_FULL}"));
         }
         hands.read_lock();
         let (plain, full) = (hands.get_state(), hands.get_state_full());
         if hands.poll_state(plain) || hands.poll_state_full(full) {
-            rig.ledger.warn(|| "a cookie is done inside the section that took it".to_owned());
+            rig.ledger
+                .warn(|| "a cookie is done inside the section that took it".to_owned());
         }
         hands.read_unlock(false);
     }
