@@ -3,10 +3,11 @@
 //! Real threads and real time, so these assert verdicts and bounds, never figures; the simulated world's
 //! tests assert that the same seed gives the same counters.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use treercu::error::{Error, Result};
+use treercu::host::{Engine, FenceMode, Options, ParkMode};
 use treercu::sim::Control;
 use treercu::torture::host::trivial::{Trivial, TrivialSession};
 use treercu::torture::host::{Callback, Session, Subject, torture};
@@ -76,6 +77,81 @@ fn a_stall_is_injected_where_there_is_time_for_it() {
             .iter()
             .any(|skipped| skipped.name == "stall_cpu=14")
     );
+}
+
+// The engine on real threads.
+
+#[test]
+fn tree01() {
+    on_host("TREE01");
+}
+
+#[test]
+fn tree03() {
+    on_host("TREE03");
+}
+
+#[test]
+fn tree07() {
+    on_host("TREE07");
+}
+
+#[test]
+fn idle() {
+    on_host("IDLE");
+}
+
+/// Without the system's help: readers pay for their own fences, threads block by locks.
+#[test]
+fn idle_and_busy_on_the_portable_fallbacks() {
+    let _one = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    for name in ["IDLE", "TREE05"] {
+        let plan = Plan::new(Scenario::named(name).unwrap(), 2.0, World::Host, 1, 2).unwrap();
+        let options = Options {
+            fence: FenceMode::Fallback,
+            park: ParkMode::Portable,
+            rcuc: true,
+            ..Options::default()
+        };
+        let engine = Engine::new(&plan.config, &options).unwrap();
+        let report = torture(engine, plan, &Control::default()).unwrap();
+        assert_eq!(report.verdict, Verdict::Success, "{}", report.text);
+        assert!(report.counters.ver > 20);
+    }
+}
+
+#[test]
+fn without_preemption() {
+    on_host_for("TREE06", 2.0);
+}
+
+#[test]
+#[ignore = "the long form: a minute of each scenario"]
+fn a_minute_of_every_scenario() {
+    for scenario in SCENARIOS {
+        if scenario.name != "BUSTED" {
+            println!("{}", passes(scenario.name, 60.0, World::Host).text);
+        }
+    }
+}
+
+/// One at a time: they are about the engine, not about how many threads two cores can run.
+static HOST: Mutex<()> = Mutex::new(());
+
+fn on_host(scenario: &str) {
+    on_host_for(scenario, 5.0);
+}
+
+fn on_host_for(scenario: &str, seconds: f64) {
+    let _one = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let report = passes(scenario, seconds, World::Host);
+    println!("{}", report.text);
+    let counters = &report.counters;
+    assert!(counters.read_exits > 0 && counters.gp_kinds.len() >= 6);
+    let scenario = Scenario::named(scenario).unwrap();
+    let onoff = counters.online.successes + counters.offline.successes;
+    assert_eq!(onoff > 0, scenario.onoff.is_some());
+    assert_eq!(counters.fwd_progress.nr_rounds > 0, scenario.fwd_progress > 0);
 }
 
 // An RCU that must fail, in both worlds.
@@ -226,9 +302,9 @@ impl Subject for Faulty {
         Ok(())
     }
 
-    fn stalls(&self) -> u64 {
+    fn stalls(&self) -> Option<u64> {
         let step = u64::from(self.fault == Fault::FalseStall);
-        self.stalls.fetch_add(step, Relaxed)
+        Some(self.stalls.fetch_add(step, Relaxed))
     }
 
     fn close(&self, run: bool, deadline: Duration) -> Result<()> {

@@ -38,6 +38,11 @@ pub struct FirstFailure {
     pub text: String,
 }
 
+/// Grace periods that ended between two readings of their number, which wraps soon after boot.
+pub fn gps_between(from: u64, to: u64) -> u64 {
+    seq::ctr(to.wrapping_sub(from & !seq::SEQ_MASK))
+}
+
 /// What the threads share.
 #[derive(Debug)]
 pub struct Ledger {
@@ -101,7 +106,7 @@ impl Ledger {
         let (stage, freed) = self.pipe.look_again(visit.seen);
         self.mailboxes.leave(visit.look);
         // A grace period that was in progress at the start may end inside; a second one may not.
-        let gps = seq::ctr(gp_seq).wrapping_sub(seq::ctr(visit.gp_seq)) as usize;
+        let gps = gps_between(visit.gp_seq, gp_seq) as usize;
         let tally = &self.readers[visit.reader];
         tally.pipe[stage].fetch_add(1, Relaxed);
         tally.batch[gps.min(PIPE_LEN)].fetch_add(1, Relaxed);
@@ -205,6 +210,15 @@ impl Ledger {
 mod tests {
     use super::super::pass::{Odds, RCU_1};
     use super::*;
+
+    #[test]
+    fn grace_periods_are_counted_across_the_wrap() {
+        let last = 0u64.wrapping_sub(4);
+        assert_eq!(gps_between(last, last + 1), 0);
+        assert_eq!(gps_between(last, 0), 1);
+        assert_eq!(gps_between(last + 1, 0), 1);
+        assert_eq!(gps_between(last + 1, 5), 2);
+    }
 
     #[test]
     fn a_section_is_booked_by_stage_and_by_grace_periods() {

@@ -27,6 +27,8 @@ const STALL_TIMEOUT_S: u32 = 3;
 const STALL_S: f64 = 4.0;
 /// Reader threads per core of the host.
 const READERS_PER_CORE: u32 = 2;
+/// Readers of an idle scenario.
+const MAX_IDLE_READERS: u32 = 16;
 
 const S: f64 = 1e9;
 
@@ -170,7 +172,8 @@ impl Plan {
         Ok(plan)
     }
 
-    fn skip(&mut self, name: impl Into<String>, why: impl Into<String>) {
+    /// Lists something as skipped.
+    pub fn skip(&mut self, name: impl Into<String>, why: impl Into<String>) {
         self.skipped.push(Skipped {
             name: name.into(),
             why: why.into(),
@@ -185,17 +188,20 @@ impl Plan {
             n => n as u32,
         };
         let most = match world {
+            // Those that sleep most of the time need no core.
+            _ if self.scenario.idle => MAX_IDLE_READERS,
             World::Host => (cores * READERS_PER_CORE).max(4),
             World::Sim => u32::MAX,
         };
         if wanted > most {
-            let why = format!("{cores} cores: {most} reader threads");
+            let why = if self.scenario.idle {
+                format!("{most} readers that sleep leave enough CPUs idle")
+            } else {
+                format!("{most} readers are what {cores} cores can run")
+            };
             self.skip(format!("nreaders={wanted}"), why);
         }
         self.readers = wanted.min(most);
-        if self.scenario.idle {
-            self.readers = self.readers.min(16);
-        }
         self.fakewriters = fakewriters.min(most);
         self.odds.readers = u64::from(self.readers);
         self.long_every_ns = 4 * self.long_ns;

@@ -5,8 +5,8 @@ use super::rig::Rig;
 use super::subject::{Session, Subject};
 use crate::error::Result;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::*};
+use crate::torture::ledger::gps_between;
 use crate::torture::random::Random;
-use crate::tree::seq;
 use std::sync::Arc;
 
 /// A section of the `nr` loop.
@@ -59,7 +59,7 @@ fn need_resched_loop<S: Subject>(rig: &Arc<Rig<S>>, session: &mut S::Session, ra
     if rig.stopped() {
         return;
     }
-    let gps = seq::ctr(rig.subject.gp_seq()).wrapping_sub(seq::ctr(gp_seq));
+    let gps = gps_between(gp_seq, rig.subject.gp_seq());
     let got_on = rig.ledger.pipe.version() != version || gps >= 2;
     let mut test = rig.ledger.forward.lock();
     test.nr_rounds += 1;
@@ -131,7 +131,7 @@ fn callback_flood<S: Subject>(rig: &Arc<Rig<S>>, session: &mut S::Session) {
     test.cr_rounds += 1;
     test.cr_invoked += laundry.invoked.load(Relaxed);
     test.cr_max_queued = test.cr_max_queued.max(max_queued);
-    test.cr_gps += seq::ctr(rig.subject.gp_seq()).wrapping_sub(seq::ctr(gp_seq));
+    test.cr_gps += gps_between(gp_seq, rig.subject.gp_seq());
     if laundered < MIN_LAUNDERED {
         test.cr_failures += 1;
         drop(test);

@@ -11,10 +11,12 @@
 //! | `gp.rs` | waiting by each kind of grace period |
 //! | `rig.rs` | what they share |
 //! | `subject.rs` | what is asked of the RCU under test |
+//! | `engine.rs` | the engine as such |
 //! | [`busted`], [`trivial`] | two RCUs to try the driver on: one that must fail, one that must not |
 
 mod barrier;
 pub mod busted;
+mod engine;
 mod forward;
 mod gp;
 mod onoff;
@@ -33,6 +35,7 @@ use super::random::Random;
 use super::report::{Report, Scribe};
 use super::scenario::Flavour;
 use crate::error::{Error, Result};
+use crate::host::{Engine, Options};
 use crate::sim::Control;
 use crate::sync::{AtomicBool, Ordering::Relaxed};
 use rig::Rig;
@@ -54,12 +57,10 @@ pub(super) fn cores() -> u32 {
 /// Runs a plan against the subject that its scenario names.
 pub(super) fn run(plan: Plan, control: &Control) -> Result<Report> {
     match plan.scenario.flavour {
-        Flavour::Rcu => Err(Error::config(
-            "world",
-            World::Host.name(),
-            "the engine on real threads is not there yet",
-            "sim",
-        )),
+        Flavour::Rcu => {
+            let engine = Engine::new(&plan.config, &Options::default())?;
+            torture(engine, plan, control)
+        }
         Flavour::Trivial => torture(trivial::Trivial::new()?, plan, control),
         Flavour::Busted => torture(busted::Busted::default(), plan, control),
     }
@@ -158,6 +159,9 @@ impl<S: Subject> Crew<S> {
 /// [`Error::Engine`] when no thread can be started.
 pub fn torture<S: Subject>(subject: S, mut plan: Plan, control: &Control) -> Result<Report> {
     plan.leave_out(|kind| subject.refuses(kind));
+    if plan.stall_ns > 0 && subject.stalls().is_none() {
+        plan.skip("stall_cpu's report", "stalls are not reported yet");
+    }
     let mut scribe = Scribe::start(&plan);
     let rig = Arc::new(Rig::new(subject, plan.clone()));
     let mut crew = Crew {
@@ -199,7 +203,7 @@ fn attend<S: Subject>(rig: &Rig<S>, control: &Control, scribe: &mut Scribe) -> b
         // Run for `stutter`, pause for a quarter of it; an injected stall is not interrupted.
         let phase = now % (plan.stutter_ns + plan.stutter_ns / 4);
         rig.pause(phase >= plan.stutter_ns);
-        let seen = rig.subject.stalls();
+        let seen = rig.subject.stalls().unwrap_or(0);
         if seen > stalls && !rig.stalling.load(Relaxed) {
             rig.ledger
                 .warn(|| format!("{} stalls that nobody injected", seen - stalls));
@@ -211,7 +215,9 @@ fn attend<S: Subject>(rig: &Rig<S>, control: &Control, scribe: &mut Scribe) -> b
 
 /// All threads are gone: wait for the callbacks that are on their way, and close.
 fn finish<S: Subject>(rig: &Arc<Rig<S>>, interrupted: bool) {
-    rig.ledger.stalls.store(rig.subject.stalls(), Relaxed);
+    rig.ledger
+        .stalls
+        .store(rig.subject.stalls().unwrap_or(0), Relaxed);
     if !interrupted {
         flush(rig);
     }

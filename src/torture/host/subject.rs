@@ -46,9 +46,9 @@ pub trait Subject: Send + Sync + 'static {
     /// Brings it back.
     fn cpu_online(&self, cpu: u32) -> Result<()>;
 
-    /// Stalls reported so far.
-    fn stalls(&self) -> u64 {
-        0
+    /// Stalls reported so far, if they are reported at all.
+    fn stalls(&self) -> Option<u64> {
+        None
     }
 
     /// Callbacks queued and not yet invoked, if it is known.

@@ -2,8 +2,8 @@
 
 use super::rig::{Laundry, Rig, Task, Token};
 use crate::sim::guest::{Hands, Step};
+use crate::torture::ledger::gps_between;
 use crate::torture::random::Random;
-use crate::tree::seq;
 
 /// A section of the `nr` loop, ns.
 const SECTION_NS: u64 = 10_000;
@@ -73,7 +73,7 @@ impl Forward {
         if rig.is_over(hands.now()) {
             return Step::Exit;
         }
-        let gps = seq::ctr(hands.gp_seq()).wrapping_sub(seq::ctr(gp_seq));
+        let gps = gps_between(gp_seq, hands.gp_seq());
         let got_on = rig.ledger.pipe.version() != version || gps >= 2;
         {
             let mut test = rig.ledger.forward.lock();
@@ -134,7 +134,7 @@ impl Forward {
             test.cr_rounds += 1;
             test.cr_invoked += rig.laundry.invoked;
             test.cr_max_queued = test.cr_max_queued.max(flood.max_queued);
-            test.cr_gps += seq::ctr(hands.gp_seq()).wrapping_sub(seq::ctr(flood.gp_seq));
+            test.cr_gps += gps_between(flood.gp_seq, hands.gp_seq());
             test.cr_failures += u64::from(flood.laundered < MIN_LAUNDERED);
         }
         if flood.laundered < MIN_LAUNDERED {
