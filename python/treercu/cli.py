@@ -575,13 +575,15 @@ def _torture(args: argparse.Namespace) -> int:
             for scenario in scenarios:
                 print(f"{scenario['name']:8} {scenario['cpus']:3} CPUs  {scenario['intent']}")
         return DONE
+    if args.scenario is None:
+        names = ", ".join(scenario["name"] for scenario in torture_scenarios())
+        raise _BadInput(f"scenario: none was named; allowed: {names}")
     seconds: Any = _number(args.seconds)
     seed: Any = _number(args.seed)
     progress = False if args.quiet else None
     code = DONE
     try:
-        scenario = args.scenario or ""
-        report = torture(scenario, seconds=seconds, world=args.world, seed=seed, progress=progress)
+        report = torture(args.scenario, seconds=seconds, world=args.world, seed=seed, progress=progress)
     except Interrupted as interrupted:
         if interrupted.report is None:
             raise
