@@ -1,4 +1,7 @@
-"""`treercu.torture`: the report, the command, and how a test ends early. What the model finds is in `tests/torture.rs`."""
+"""`treercu.torture`: the report, the command, and how a test ends early.
+
+What the model finds is in `tests/torture.rs`.
+"""
 
 from __future__ import annotations
 

@@ -64,6 +64,7 @@ fn a_stall_is_injected_where_there_is_time_for_it() {
     let report = torture_simulated(plan, &Control::default()).unwrap();
     assert_eq!(report.verdict, Verdict::Success, "{}", report.text);
     assert!(report.text.contains(" stall_cpu=4 "));
+    assert!(report.counters.stalls > 0, "and it was reported");
     let stuck = report.text.matches("??? Writer stall state RTWS_").count();
     assert!(
         (2..=4).contains(&stuck),
@@ -476,9 +477,12 @@ fn refused_calls_are_found() {
 
 #[test]
 fn a_cancelled_test_ends_soon_with_what_it_has() {
+    let _one = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     for (scenario, world) in [
-        ("TRIVIAL", World::Host),
+        ("TREE03", World::Host),
+        ("TREE05", World::Host),
         ("TREE03", World::Sim),
+        ("TRIVIAL", World::Host),
         ("busted", World::Host),
     ] {
         let control = Control::default();

@@ -40,8 +40,9 @@ pub(crate) trait Guest {
     /// One of its callbacks is invoked.
     fn callback(&mut self, id: u64, hands: &mut dyn Hands);
 
-    /// Now and then, between two events: a look at the clock. False ends the run.
-    fn look(&mut self, now: u64, gp_seq: u64) -> bool;
+    /// Now and then, between two events: a look at the clock, at the grace-period number, and at the stalls
+    /// reported so far. False ends the run.
+    fn look(&mut self, now: u64, gp_seq: u64, stalls: u64) -> bool;
 }
 
 /// The machine as a task sees it. Times in ns of virtual time.
@@ -58,6 +59,8 @@ pub(crate) trait Hands {
     fn cond_resched(&mut self);
     /// `synchronize_rcu()`: wait afterwards.
     fn synchronize(&mut self);
+    /// `synchronize_rcu_expedited()`: wait afterwards.
+    fn synchronize_expedited(&mut self);
     /// `rcu_barrier()`: wait afterwards.
     fn barrier(&mut self);
     /// What was waited for has come (once).
@@ -78,7 +81,13 @@ pub(crate) trait Hands {
     /// Takes over what the CPU left, once it is offline.
     fn take_over(&mut self, dead: u32);
     fn bring_up(&mut self, cpu: u32);
+    /// Stalls reported so far.
+    fn stalls(&self) -> u64;
 }
+
+/// Bit of a waiter's token: its task is in an expedited call, which it goes on with whenever it is woken. Such a
+/// completion may come late, and must not be taken for that of another wait.
+pub(super) const JUST_WAKE: u64 = 1 << 32;
 
 /// One look at the machine: from a task, or from a callback.
 struct Grip<'k, 'r, 'o, O: Observer> {
@@ -176,6 +185,14 @@ impl<O: Observer> Hands for Grip<'_, '_, '_, O> {
         self.cost += self.kernel.hw.machine.sync_entry_ns;
     }
 
+    fn synchronize_expedited(&mut self) {
+        self.begins_to_wait();
+        let id = self.id();
+        self.kernel
+            .expedited_begin(id, Waiter::new(u64::from(id) | JUST_WAKE));
+        self.cost += self.kernel.hw.machine.sync_entry_ns;
+    }
+
     fn barrier(&mut self) {
         self.begins_to_wait();
         let waiter = self.waiter();
@@ -270,6 +287,10 @@ impl<O: Observer> Hands for Grip<'_, '_, '_, O> {
     fn bring_up(&mut self, cpu: u32) {
         self.kernel.bring_up(cpu);
     }
+
+    fn stalls(&self) -> u64 {
+        self.kernel.hw.counters.stalls
+    }
 }
 
 impl<O: Observer> Kernel<'_, '_, O> {
@@ -288,7 +309,20 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.sleep_until(id, cpu, at);
     }
 
+    /// An expedited call of a guest task is over.
+    pub(super) fn guest_returns(&mut self, id: TaskId, cpu: u32) -> Next {
+        let Program::Guest { index, released, .. } = &mut self.hw.tasks[id as usize].program else {
+            unreachable!("a guest's task")
+        };
+        *released = true;
+        let index = *index;
+        self.next_of_guest(id, index, cpu)
+    }
+
     pub(super) fn next_of_guest(&mut self, id: TaskId, index: u32, cpu: u32) -> Next {
+        if self.expedited.contains_key(&id) {
+            return self.next_of_expedited(id, cpu);
+        }
         let guest = self.guest.take().expect("guest tasks have a guest");
         let mut grip = Grip {
             kernel: self,
@@ -375,8 +409,12 @@ pub(crate) fn run_guest(
                 interrupted = true;
                 break;
             }
-            let (now, gp_seq) = (kernel.hw.now, rcu.gp_seq());
-            if !kernel.guest.as_mut().is_some_and(|guest| guest.look(now, gp_seq)) {
+            let (now, gp_seq, stalls) = (kernel.hw.now, rcu.gp_seq(), kernel.hw.counters.stalls);
+            if !kernel
+                .guest
+                .as_mut()
+                .is_some_and(|guest| guest.look(now, gp_seq, stalls))
+            {
                 break;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::calendar::{Calendar, Class};
 use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
-use super::guest::Guest;
+use super::guest::{Guest, JUST_WAKE};
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
 use super::program::ExpeditedCaller;
@@ -183,6 +183,10 @@ impl World for Hw<'_> {
     fn complete(&mut self, waiter: Waiter, gp_seq: u64) {
         self.spent += self.machine.wake_ns;
         let task = waiter.token() as TaskId;
+        if waiter.token() & JUST_WAKE != 0 {
+            let from = self.at_cpu;
+            return self.push(self.after_now(0), Event::Wake { task, from });
+        }
         let gp = gp_index(gp_seq);
         self.push(
             self.after_now(0),

@@ -213,11 +213,9 @@ impl Plan {
         } else {
             GpKind::ALL.to_vec()
         };
-        if world == World::Sim {
-            self.leave_out(|kind| {
-                kind.is_expedited()
-                    .then_some("expedited grace periods are not in the simulated world yet")
-            });
+        let polled = |kind| matches!(kind, GpKind::PollGetExp | GpKind::PollGetExpFull);
+        if self.scenario.flavour == Flavour::Rcu || world == World::Sim {
+            self.leave_out(|kind| polled(kind).then_some("expedited grace periods cannot be polled yet"));
         }
     }
 
@@ -275,9 +273,6 @@ impl Plan {
                     "extendables=0x1b",
                     "disabled softirqs and interrupts are the same as disabled preemption here",
                 );
-                if self.stall_ns > 0 {
-                    self.skip("stall_cpu's report", "the simulated world reports no stalls yet");
-                }
                 self.skip("read_exit_burst=16", "tasks of the simulated machine do not exit");
                 self.skip(
                     "shuffle_interval=3",

@@ -4,7 +4,6 @@ use super::subject::{Callback, Session, Subject};
 use crate::error::Result;
 use crate::host::{Engine, Handle, ReadGuard, Remaining};
 use crate::sync::AtomicBool;
-use crate::torture::kind::GpKind;
 use crate::tree::FullCookie;
 use std::time::Duration;
 
@@ -40,11 +39,6 @@ impl Subject for Engine {
         Engine::poll_state_full(self, cookie)
     }
 
-    fn refuses(&self, kind: GpKind) -> Option<&'static str> {
-        kind.is_expedited()
-            .then_some("expedited grace periods are not there yet")
-    }
-
     fn cpu_offline(&self, cpu: u32) -> Result<()> {
         Engine::cpu_offline(self, cpu)
     }
@@ -53,9 +47,8 @@ impl Subject for Engine {
         Engine::cpu_online(self, cpu)
     }
 
-    fn pending(&self) -> Option<u64> {
-        let counters = self.counters();
-        Some(counters.callbacks_queued - counters.callbacks_invoked)
+    fn stalls(&self) -> Option<u64> {
+        Some(Engine::stalls(self).len() as u64)
     }
 
     fn kick(&self) {
@@ -80,8 +73,8 @@ impl Session for Handle {
         Ok(self.synchronize_cancellable(cancel)?.is_some())
     }
 
-    fn synchronize_expedited(&mut self, _cancel: &AtomicBool) -> Result<bool> {
-        unreachable!("the engine refuses these kinds")
+    fn synchronize_expedited(&mut self, cancel: &AtomicBool) -> Result<bool> {
+        Ok(self.synchronize_expedited_cancellable(cancel)?.is_some())
     }
 
     fn barrier(&mut self, cancel: &AtomicBool) -> Result<bool> {

@@ -51,11 +51,6 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
-    /// Callbacks queued and not yet invoked, if it is known.
-    fn pending(&self) -> Option<u64> {
-        None
-    }
-
     /// Has every blocked call look at its cancel flag again.
     fn kick(&self) {}
 

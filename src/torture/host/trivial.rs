@@ -183,11 +183,6 @@ impl Subject for Trivial {
         Ok(())
     }
 
-    fn pending(&self) -> Option<u64> {
-        let queue = self.shared.queue.lock();
-        Some(queue.queued - queue.invoked)
-    }
-
     fn close(&self, run: bool, _deadline: Duration) -> Result<()> {
         {
             let mut queue = self.shared.queue.lock();

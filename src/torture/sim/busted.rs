@@ -59,6 +59,10 @@ impl Hands for BustedHands<'_> {
         self.busted.released.insert(self.index);
     }
 
+    fn synchronize_expedited(&mut self) {
+        self.synchronize();
+    }
+
     fn barrier(&mut self) {
         self.busted.released.insert(self.index);
     }
@@ -84,6 +88,7 @@ impl Hands for BustedHands<'_> {
     fn get_state_full(&self) -> FullCookie {
         FullCookie {
             norm: self.get_state(),
+            exp: self.get_state(),
         }
     }
 
@@ -118,5 +123,9 @@ impl Hands for BustedHands<'_> {
 
     fn bring_up(&mut self, cpu: u32) {
         self.inner.bring_up(cpu);
+    }
+
+    fn stalls(&self) -> u64 {
+        self.inner.stalls()
     }
 }

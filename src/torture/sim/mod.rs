@@ -41,6 +41,8 @@ struct Torture<'a> {
     busted: Option<Busted>,
     scribe: Scribe,
     printed: u64,
+    /// Stalls reported so far.
+    stalls: u64,
     control: &'a Control,
 }
 
@@ -103,7 +105,7 @@ impl Guest for Torture<'_> {
         self.rig.callback(id, hands);
     }
 
-    fn look(&mut self, now: u64, gp_seq: u64) -> bool {
+    fn look(&mut self, now: u64, gp_seq: u64, stalls: u64) -> bool {
         let plan = &self.rig.plan;
         self.control.done.store(now.min(plan.run_ns), Relaxed);
         if now / plan.stat_ns > self.printed && !self.rig.is_over(now) {
@@ -111,6 +113,14 @@ impl Guest for Torture<'_> {
             self.scribe
                 .stats(&self.rig.ledger.counters(), self.rig.writer_state, gp_seq);
         }
+        if stalls > self.stalls && !self.rig.stalling {
+            let new = stalls - self.stalls;
+            self.rig
+                .ledger
+                .warn(|| format!("{new} stalls that nobody injected"));
+        }
+        self.stalls = stalls;
+        self.rig.ledger.stalls.store(stalls, Relaxed);
         now < plan.run_ns + END_NS
     }
 }
@@ -137,6 +147,7 @@ pub fn torture(plan: Plan, control: &Control) -> Result<Report> {
         busted: (plan.scenario.flavour == Flavour::Busted).then(Busted::default),
         scribe,
         printed: 0,
+        stalls: 0,
         control,
     };
     let machine = Machine::default();

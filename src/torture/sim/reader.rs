@@ -116,7 +116,12 @@ impl Task for Reader {
 #[derive(Default)]
 pub(super) struct Staller {
     state: u8,
+    /// Stalls reported before.
+    before: u64,
 }
+
+/// Reports that are on their way belong to the stall that was injected, ns.
+const LATE_NS: u64 = 500_000_000;
 
 impl Task for Staller {
     fn step(&mut self, rig: &mut Rig, hands: &mut dyn Hands) -> Step {
@@ -124,14 +129,27 @@ impl Task for Staller {
         match self.state {
             1 => Step::Sleep(rig.plan.stall_holdoff_ns),
             2 => {
+                self.before = hands.stalls();
+                rig.stalling = true;
                 hands.read_lock();
                 Step::RunDisabled(rig.plan.stall_ns)
             }
             3 => {
                 hands.read_unlock(true);
-                Step::Run(1)
+                Step::Run(LATE_NS)
             }
-            _ => Step::Exit,
+            _ => {
+                rig.stalling = false;
+                if hands.stalls() == self.before {
+                    rig.ledger.warn(|| {
+                        format!(
+                            "a section of {} s was not reported as a stall",
+                            rig.plan.stall_ns / 1_000_000_000
+                        )
+                    });
+                }
+                Step::Exit
+            }
         }
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct Rig {
     pub flood: bool,
     pub next_long_ns: u64,
     pub writer_state: &'static str,
+    /// The injected stall is on.
+    pub stalling: bool,
 }
 
 impl Rig {
@@ -67,6 +69,7 @@ impl Rig {
             flood: false,
             next_long_ns: plan.long_every_ns / 2,
             writer_state: "RTWS_FIXED_DELAY",
+            stalling: false,
             plan,
         }
     }

@@ -136,9 +136,10 @@ impl Task for Writer {
                 let (late, plain) =
                     before.after(|cookie| poll(hands, cookie), |cookie| poll_full(hands, cookie));
                 // Only a synchronous grace period is known to be a whole one.
-                if waiting.kind == GpKind::Sync {
+                if matches!(waiting.kind, GpKind::Sync | GpKind::ExpSync) {
                     for late in late {
-                        rig.ledger.warn(|| late.0.to_owned());
+                        rig.ledger
+                            .warn(|| format!("{} ({})", late.0, waiting.kind.name()));
                     }
                     self.last = Some(plain);
                 }
