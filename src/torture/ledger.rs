@@ -130,8 +130,8 @@ impl Ledger {
     }
 
     /// Before an updater's grace period.
-    pub fn before_gp(&self, updater: usize, random: &mut Random) -> Letter {
-        self.mailboxes.post(updater, random.bits())
+    pub fn before_gp(&self, updater: usize) -> Letter {
+        self.mailboxes.post(updater)
     }
 
     /// After it.

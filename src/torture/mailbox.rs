@@ -38,13 +38,13 @@ pub struct Look {
     visit: u64,
 }
 
-/// An updater's stores before its grace period.
-#[derive(Debug, Clone, Copy)]
+/// What an updater stored and saw before its grace period.
+#[derive(Debug)]
 pub struct Letter {
     updater: usize,
     number: u64,
-    reader: usize,
-    entered: u64,
+    /// By reader.
+    entered: Box<[u64]>,
 }
 
 /// All mailboxes of a run.
@@ -102,23 +102,26 @@ impl Mailboxes {
     }
 
     /// Before an updater's grace period.
-    pub fn post(&self, updater: usize, draw: u64) -> Letter {
+    pub fn post(&self, updater: usize) -> Letter {
         let mailbox = &self.updaters[updater];
         let number = mailbox.after.load(Relaxed) + 1;
         mailbox.before.store(number, Relaxed);
-        let reader = draw as usize % self.readers.len();
         Letter {
             updater,
             number,
-            reader,
-            entered: self.readers[reader].entered.load(Relaxed),
+            entered: self
+                .readers
+                .iter()
+                .map(|reader| reader.entered.load(Relaxed))
+                .collect(),
         }
     }
 
     /// After it.
     pub fn collect(&self, letter: Letter) {
-        let left = self.readers[letter.reader].left.load(Relaxed);
-        self.count(left >= letter.entered);
+        for (reader, entered) in self.readers.iter().zip(letter.entered) {
+            self.count(reader.left.load(Relaxed) >= entered);
+        }
         self.updaters[letter.updater].after.store(letter.number, Relaxed);
     }
 
@@ -141,18 +144,18 @@ mod tests {
     fn a_grace_period_that_waits_for_nobody_is_noticed_from_either_side() {
         let boxes = Mailboxes::new(2, 2);
         // One that waits: the section is over before its end.
-        let letter = boxes.post(0, 0);
+        let letter = boxes.post(0);
         let look = boxes.enter(0, 0);
         boxes.leave(look);
         boxes.collect(letter);
-        assert_eq!(boxes.totals(), (0, 2));
+        assert_eq!(boxes.totals(), (0, 3));
         // The section was there before the grace period and still is after it.
         let look = boxes.enter(0, 1);
-        let letter = boxes.post(0, 0);
+        let letter = boxes.post(0);
         boxes.collect(letter);
-        assert_eq!(boxes.totals(), (1, 3));
+        assert_eq!(boxes.totals(), (1, 5));
         // And it sees the store from after the grace period without the one from before.
         boxes.leave(look);
-        assert_eq!(boxes.totals(), (2, 4));
+        assert_eq!(boxes.totals(), (2, 6));
     }
 }

@@ -89,6 +89,10 @@ impl Pass {
         if long {
             let at = random.below(pass.len as u64) as usize;
             pass.segments[at].delay = Delay::Long;
+            // Half of them where it can be preempted.
+            if random.one_in(2) {
+                pass.segments[at].held = RCU_1;
+            }
         }
         pass
     }

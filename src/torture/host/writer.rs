@@ -99,7 +99,7 @@ fn wait_and_age<S: Subject>(
 ) {
     let subject = &rig.subject;
     let before = BeforeGp::new(subject.get_state(), subject.get_state_full(), last.take());
-    let letter = rig.ledger.before_gp(WRITER, random);
+    let letter = rig.ledger.before_gp(WRITER);
     if !rig.grace_period("writer", session, kind, random) {
         return;
     }
@@ -181,7 +181,7 @@ pub(super) fn fake_writer<S: Subject>(
             continue;
         }
         let kind = random.pick(&kinds);
-        let letter = rig.ledger.before_gp(1 + index, random);
+        let letter = rig.ledger.before_gp(1 + index);
         if rig.grace_period("fake writer", &mut session, kind, random) {
             rig.ledger.after_gp(letter, kind);
         }

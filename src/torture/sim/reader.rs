@@ -18,6 +18,8 @@ pub(super) struct Reader {
     /// The section in progress and the segment it is in.
     pass: Option<(Pass, usize, Option<Visit>)>,
     held: u8,
+    /// How long it is kept off the CPU after its current burst.
+    off_cpu: u64,
     slept: u64,
     /// The sleep of an idle scenario is over.
     rested: bool,
@@ -30,6 +32,7 @@ impl Reader {
             random,
             pass: None,
             held: 0,
+            off_cpu: 0,
             slept: 0,
             rested: false,
         }
@@ -56,7 +59,7 @@ impl Reader {
         let ns = match delay {
             Delay::None => base,
             Delay::Short => SHORT_NS,
-            Delay::Long => rig.plan.long_ns,
+            Delay::Long => rig.plan.long_ns / 8 + self.random.below(rig.plan.long_ns),
             Delay::Yield => {
                 hands.resched();
                 base
@@ -65,6 +68,12 @@ impl Reader {
         // A kernel that is not preemptible cannot give way inside a section.
         if self.held & PREEMPT_OFF != 0 || !rig.plan.odds.preemptible {
             Step::RunDisabled(ns)
+        } else if delay == Delay::Long && self.random.one_in(2) {
+            // First nobody can take the CPU from it, then it is kept off the CPU, as by tasks that come first: a
+            // grace period that began meanwhile has to wait for a reader that is not there.
+            let runs = self.random.below(ns);
+            self.off_cpu = ns - runs;
+            Step::RunDisabled(runs)
         } else {
             Step::Run(ns)
         }
@@ -73,6 +82,9 @@ impl Reader {
 
 impl Task for Reader {
     fn step(&mut self, rig: &mut Rig, hands: &mut dyn Hands) -> Step {
+        if self.off_cpu > 0 {
+            return Step::Sleep(std::mem::take(&mut self.off_cpu));
+        }
         let now = hands.now();
         if let Some((pass, number, visit)) = self.pass.take() {
             if let Some(segment) = pass.segments().get(number + 1) {

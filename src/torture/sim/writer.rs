@@ -46,7 +46,7 @@ impl Writer {
     fn wait(&mut self, kind: GpKind, rig: &mut Rig, hands: &mut dyn Hands) -> Step {
         rig.writer_state = kind.state();
         let before = BeforeGp::new(hands.get_state(), hands.get_state_full(), self.last.take());
-        let letter = rig.ledger.before_gp(WRITER, &mut self.random);
+        let letter = rig.ledger.before_gp(WRITER);
         let (waiting, step) = Waiting::begin(kind, hands, &mut self.random);
         self.phase = Phase::Wait(waiting, letter, before);
         step
@@ -197,7 +197,7 @@ impl Task for FakeWriter {
             }
             FakePhase::Act => {
                 let kind = self.random.pick(&self.kinds);
-                let letter = rig.ledger.before_gp(self.updater, &mut self.random);
+                let letter = rig.ledger.before_gp(self.updater);
                 let (waiting, step) = Waiting::begin(kind, hands, &mut self.random);
                 self.phase = FakePhase::Wait(waiting, letter);
                 step
