@@ -11,7 +11,9 @@ use treercu::host::{Engine, FenceMode, Options, ParkMode};
 use treercu::sim::Control;
 use treercu::torture::host::trivial::{Trivial, TrivialSession};
 use treercu::torture::host::{Callback, Session, Subject, torture};
-use treercu::torture::{GpKind, Plan, Report, SCENARIOS, Scenario, Verdict, World, run, torture_simulated};
+use treercu::torture::{
+    Flavour, GpKind, Plan, Report, SCENARIOS, Scenario, Verdict, World, run, torture_simulated,
+};
 
 fn passes(scenario: &str, seconds: f64, world: World) -> Report {
     let report = run(scenario, seconds, world, 1, &Control::default()).unwrap();
@@ -127,11 +129,24 @@ fn without_preemption() {
 }
 
 #[test]
-#[ignore = "the long form: a minute of each scenario"]
+#[ignore = "the long form: a minute of every scenario"]
 fn a_minute_of_every_scenario() {
-    for scenario in SCENARIOS {
-        if scenario.name != "BUSTED" {
-            println!("{}", passes(scenario.name, 60.0, World::Host).text);
+    let _one = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.name != "BUSTED") {
+        println!("{}", passes(scenario.name, 60.0, World::Host).text);
+    }
+}
+
+#[test]
+#[ignore = "the long form: three times a virtual minute of every scenario"]
+fn virtual_minutes_of_every_scenario() {
+    for scenario in SCENARIOS
+        .iter()
+        .filter(|scenario| scenario.flavour == Flavour::Rcu)
+    {
+        for seed in 1..=3 {
+            let report = run(scenario.name, 60.0, World::Sim, seed, &Control::default()).unwrap();
+            assert_eq!(report.verdict, Verdict::Success, "{}", report.text);
         }
     }
 }

@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn half_an_hour_has_the_scripts_own_values() {
-        let plan = Plan::new(Scenario::named("TREE03").unwrap(), 1800.0, World::Sim, 1, 2).unwrap();
+        let plan = Plan::new(Scenario::named("TREE03").unwrap(), 1800.0, World::Host, 1, 8).unwrap();
         assert_eq!((plan.readers, plan.fakewriters), (15, 4));
         let s = |ns: u64| ns as f64 / 1e9;
         assert_eq!((s(plan.onoff_every_ns), s(plan.onoff_holdoff_ns)), (0.2, 30.0));

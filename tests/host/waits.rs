@@ -53,7 +53,9 @@ fn a_callback_that_uses_the_engine_holds_nothing_up() {
         let use_it = move || {
             drop(again.read_lock().expect("open"));
             let counted = counted.clone();
-            let inner = move || drop(counted.fetch_add(1, Ordering::SeqCst));
+            let inner = move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+            };
             again.call(inner).expect("open");
         };
         engine.call(use_it).expect("open");
