@@ -45,8 +45,8 @@ pub use report::Report;
 pub use scenario::{Flavour, OnOff, SCENARIOS, Scenario, StallCpu};
 pub use sim::torture as torture_simulated;
 
+use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::sim::Control;
 use serde::Serialize;
 use std::str::FromStr;
 

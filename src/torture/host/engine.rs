@@ -96,4 +96,8 @@ impl Session for Handle {
     fn quiescent(&mut self) {
         Handle::quiescent(self);
     }
+
+    fn outside<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        Handle::outside(self, f)
+    }
 }

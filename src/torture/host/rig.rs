@@ -8,9 +8,6 @@ use crate::torture::ledger::Ledger;
 use crate::torture::plan::Plan;
 use std::time::{Duration, Instant};
 
-/// How often a sleeping thread reports a quiescent state where it has to, ns.
-const REPORT_NS: u64 = 1_000_000;
-
 /// Everything shared.
 pub(super) struct Rig<S: Subject> {
     pub subject: S,
@@ -92,33 +89,17 @@ impl<S: Subject> Rig<S> {
         }
     }
 
-    /// Sleeps as a registered thread, which is a quiescent state where they have to be reported. False: the
-    /// test is over.
+    /// Sleeps as a registered thread that no grace period has to wait for. False: the test is over.
     pub(super) fn rest(&self, session: &mut S::Session, ns: u64) -> bool {
-        session.quiescent();
-        if self.plan.odds.preemptible || ns <= REPORT_NS {
-            return self.nap(ns);
-        }
-        let until = self.now_ns() + ns;
-        loop {
-            let now = self.now_ns();
-            if now >= until {
-                return !self.stopped();
-            }
-            if !self.nap(REPORT_NS.min(until - now)) {
-                return false;
-            }
-            session.quiescent();
-        }
+        session.outside(|| self.nap(ns))
     }
 
     /// Waits as a registered thread while everybody pauses. False: the test is over.
     pub(super) fn pause_point(&self, session: &mut S::Session) -> bool {
-        while !self.plan.odds.preemptible && self.paused.load(Relaxed) && !self.stopped() {
-            session.quiescent();
-            self.nap(REPORT_NS);
+        if !self.paused.load(Relaxed) {
+            return !self.stopped();
         }
-        self.stutter()
+        session.outside(|| self.stutter())
     }
 
     /// Waits while everybody pauses. False: the test is over.

@@ -90,4 +90,9 @@ pub trait Session {
 
     /// Outside any section: a quiescent state, where they have to be reported.
     fn quiescent(&mut self) {}
+
+    /// Runs `f`, which sleeps, while no grace period waits for this thread.
+    fn outside<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
 }
