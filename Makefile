@@ -10,7 +10,8 @@ help:
 	@echo "make lint       rustfmt, clippy with and without Python, ruff, mypy"
 	@echo "make notebooks  run every notebook in full"
 	@echo "make bench      what the simulator itself costs: floods, and the calendar alone"
-	@echo "make long       20,000 random machines, 20,000 latch floods, notebooks and benches in full"
+	@echo "make long       20,000 random machines, 20,000 latch floods, a minute of each torture scenario, notebooks and"
+	@echo "                benches in full"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

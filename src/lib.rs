@@ -53,6 +53,7 @@
 //! | `wheel` | how the kernel's timer wheel rounds timeouts |
 //! | [`measure`] | workloads on real threads, over this engine and over other libraries |
 //! | `control`, `random` | how a run is carried out; its streams of random numbers |
+//! | [`torture`] | rcutorture's model in both worlds |
 //! | `python` | the extension module `treercu._core` (feature `python`) |
 //! | [`error`] | the one error type |
 #![warn(missing_docs)]
@@ -68,6 +69,7 @@ mod random;
 pub mod sim;
 pub mod stats;
 mod sync;
+pub mod torture;
 pub mod trace;
 pub mod tree;
 mod wheel;

@@ -19,6 +19,7 @@ pub(crate) enum Purpose {
     Hotplug = 8,
     Sample = 9,
     Merge = 10,
+    Torture = 11,
 }
 
 /// One stream.
@@ -39,6 +40,11 @@ impl Stream {
         Stream(Pcg64Mcg::seed_from_u64(mix(
             mix(mix(seed) ^ purpose as u64) ^ index
         )))
+    }
+
+    /// 64 random bits.
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// Uniform in 0 .. `bound`; 0 for an empty range.

@@ -1,5 +1,6 @@
 //! The one place that names atomics, fences and locks. A model-checker build swaps them here.
 
+pub use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 pub use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,
 };

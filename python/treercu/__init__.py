@@ -31,6 +31,7 @@ from ._core import (
     Readers,
     Run,
     SyncFlood,
+    TortureReport,
     Trace,
     __version__,
     build_info,
@@ -38,6 +39,8 @@ from ._core import (
     measure,
     simulate,
     simulate_many,
+    torture,
+    torture_scenarios,
     tunables,
 )
 from .columns import Columns
@@ -76,6 +79,7 @@ __all__ = [
     "Run",
     "StallError",
     "SyncFlood",
+    "TortureReport",
     "Trace",
     "__version__",
     "build_info",
@@ -85,6 +89,8 @@ __all__ = [
     "reproduce",
     "simulate",
     "simulate_many",
+    "torture",
+    "torture_scenarios",
     "tunables",
 ]
 

@@ -35,6 +35,8 @@ from ._core import (
     measure,
     simulate,
     simulate_many,
+    torture,
+    torture_scenarios,
     tunables,
 )
 from .errors import ConfigError, ConfigWarning, Interrupted, MemoryLimitError, RcuError
@@ -244,6 +246,14 @@ def _parser() -> _Parser:
     rep.add_argument("--threads", default="0", metavar="N", help="0: one per core")
     rep.add_argument("--host", action="store_true", help="measure the same on real threads too")
     _add_quiet(rep)
+
+    tor = command("torture", "Run rcutorture's model against the engine.")
+    tor.add_argument("scenario", nargs="?", metavar="SCENARIO", help="see --list")
+    tor.add_argument("--list", action="store_true", dest="list_them", help="list the scenarios, run none")
+    tor.add_argument("--seconds", default="5", metavar="N", help="length of the test (default 5)")
+    tor.add_argument("--world", default="host", metavar="WORLD", help="host (default): real threads; sim")
+    tor.add_argument("--seed", default="1", metavar="N", help="0 to 2**64-1 (default 1)")
+    _add_quiet(tor)
 
     tun = command("tunables", "List every tunable with its default.")
     tun.add_argument("--kernel", metavar="VERSION", help="show this kernel's defaults")
@@ -556,6 +566,37 @@ def _reproduce(args: argparse.Namespace) -> int:
     return DONE if all(experiment.holds for experiment in done) else FAILED
 
 
+def _torture(args: argparse.Namespace) -> int:
+    if args.list_them:
+        scenarios = torture_scenarios()
+        if args.json:
+            _print_json({"scenarios": scenarios})
+        else:
+            for scenario in scenarios:
+                print(f"{scenario['name']:8} {scenario['cpus']:3} CPUs  {scenario['intent']}")
+        return DONE
+    if args.scenario is None:
+        names = ", ".join(scenario["name"] for scenario in torture_scenarios())
+        raise _BadInput(f"scenario: none was named; allowed: {names}")
+    seconds: Any = _number(args.seconds)
+    seed: Any = _number(args.seed)
+    progress = False if args.quiet else None
+    code = DONE
+    try:
+        report = torture(args.scenario, seconds=seconds, world=args.world, seed=seed, progress=progress)
+    except Interrupted as interrupted:
+        if interrupted.report is None:
+            raise
+        report, code = interrupted.report, INTERRUPTED
+    if args.json:
+        _print_json(report.to_dict())
+    else:
+        print(report.text, end="")
+    if code == DONE and report.verdict != "SUCCESS":
+        code = FAILED
+    return code
+
+
 def _tunables(args: argparse.Namespace) -> int:
     settings, fields = _split_settings(args.settings)
     Machine(**fields)
@@ -591,6 +632,7 @@ def _run(argv: Sequence[str] | None) -> int:
             "simulate": _simulate,
             "measure": _measure,
             "reproduce": _reproduce,
+            "torture": _torture,
             "tunables": _tunables,
         }
         return commands[args.command](args)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._core import Run
+    from ._core import Run, TortureReport
     from .reproduce import Experiment
 
 __all__ = [
@@ -60,13 +60,14 @@ class EngineError(RcuError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a call. `run` is what was measured so far; `runs` are all replicas of that call, and
-    `experiment` the unfinished result when the call was `reproduce`.
+    """Ctrl-C ended a call. `run` is what was measured so far; `runs` are all replicas of that call,
+    `experiment` the unfinished result when the call was `reproduce`, and `report` when it was `torture`.
     """
 
     run: Run | None = None
     runs: list[Run] | tuple[()] = ()
     experiment: Experiment | None = None
+    report: TortureReport | None = None
 
 
 class ConfigWarning(UserWarning):

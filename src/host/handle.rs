@@ -324,6 +324,15 @@ impl Drop for Attachments {
     }
 }
 
+/// Gives up the calling thread's own attachment to this engine, unless it is inside a section.
+pub(super) fn detach_thread(engine: u64) {
+    let _ = ATTACHMENTS.try_with(|attachments| {
+        let mut list = attachments.list.borrow_mut();
+        list.retain(|handle| handle.engine_id() != engine || handle.slot().words.nesting() > 0);
+        LAST.set((0, std::ptr::null()));
+    });
+}
+
 impl Engine {
     /// Registers the calling thread, on the next online virtual CPU in turn.
     pub fn register(&self) -> Result<Handle> {
@@ -368,11 +377,7 @@ impl Engine {
 
     /// Gives up the calling thread's own attachment, unless it is inside a section. Its next call attaches anew.
     pub fn detach(&self) {
-        let _ = ATTACHMENTS.try_with(|attachments| {
-            let mut list = attachments.list.borrow_mut();
-            list.retain(|handle| handle.engine_id() != self.id() || handle.slot().words.nesting() > 0);
-            LAST.set((0, std::ptr::null()));
-        });
+        detach_thread(self.id());
     }
 
     /// Sections that the calling thread has open, one inside the other.

@@ -152,6 +152,11 @@ impl Shared {
             }
         }
         INVOKING.set(0);
+        if !self.rcu.is_preemptible() {
+            // A callback that used the engine attached this thread, which passes no quiescent state while it
+            // waits for more work.
+            super::handle::detach_thread(self.id);
+        }
         self.soft.invoked.fetch_add(batch.invoked(), Ordering::Relaxed);
         batch.finish(ctx, false, &mut host);
         host.deliver();

@@ -2,6 +2,7 @@
 //! signals, the cancel token and the progress reporter, and never let a panic through.
 
 use super::errors::{EngineError, Interrupted, raise};
+use super::values::refuse;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -50,6 +51,24 @@ impl CancelToken {
             if self.cancelled() { "True" } else { "False" }
         )
     }
+}
+
+/// `cancel=`: a token, or nothing.
+pub(super) fn cancel_token(object: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<CancelToken>>> {
+    let Some(object) = object else { return Ok(None) };
+    let token = object
+        .cast::<CancelToken>()
+        .map_err(|_| refuse("cancel", object, "not a token", "a treercu.CancelToken, or None"))?;
+    Ok(Some(token.clone().unbind()))
+}
+
+/// `progress=`: what [`enter`] reports to, or nothing.
+pub(super) fn reporter(py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    let none = py.None().into_bound(py);
+    let reporter = py
+        .import("treercu._progress")?
+        .call_method1("reporter", (progress.unwrap_or(&none),))?;
+    Ok((!reporter.is_none()).then(|| reporter.unbind()))
 }
 
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);

@@ -2,7 +2,7 @@
 //! and what becomes of an interrupted call.
 
 use super::config::PyConfig;
-use super::enter::{CancelToken, Outcome, enter};
+use super::enter::{CancelToken, Outcome, cancel_token, enter, reporter};
 use super::machine::PyMachine;
 use super::run::PyRun;
 use super::values::{Given as Looks, given, refuse, unsigned, whole};
@@ -85,16 +85,7 @@ impl Job {
             .cast::<PyConfig>()
             .map_err(|_| refuse("config", given.config, "not a configuration", "a treercu.Config"))?;
         let workload = workload::parse(given.workload)?;
-        let token = match given.cancel {
-            Some(object) => Some(
-                object
-                    .cast::<CancelToken>()
-                    .map_err(|_| refuse("cancel", object, "not a token", "a treercu.CancelToken, or None"))?
-                    .clone()
-                    .unbind(),
-            ),
-            None => None,
-        };
+        let token = cancel_token(given.cancel)?;
         let seed = match given.seed {
             Some(object) => unsigned("seed", object, 0, u64::MAX)?,
             None => 1,
@@ -103,10 +94,7 @@ impl Job {
             Some(object) => unsigned("memory_limit_mb", object, 1, u32::MAX.into())?,
             None => MEMORY_LIMIT_MB,
         };
-        let none = py.None().into_bound(py);
-        let reporter = py
-            .import("treercu._progress")?
-            .call_method1("reporter", (given.progress.unwrap_or(&none),))?;
+        let reporter = reporter(py, given.progress)?;
         Ok(Job {
             plain: (config.get().inner.clone(), workload.clone()),
             config: config.clone().unbind(),
@@ -117,7 +105,7 @@ impl Job {
                 keep: given.keep.map_or(Ok(Keep::default()), keep)?,
                 trace_limit: given.trace.map_or(Ok(0), trace_limit)?,
             },
-            reporter: (!reporter.is_none()).then(|| reporter.unbind()),
+            reporter,
             token,
         })
     }

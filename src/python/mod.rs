@@ -13,6 +13,7 @@ mod machine;
 mod measure;
 mod run;
 mod simulate;
+mod torture;
 mod trace;
 mod values;
 mod workload;
@@ -44,6 +45,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<trace::PyTrace>()?;
     m.add_class::<enter::CancelToken>()?;
     m.add("ENGINES", measure::engine_names(m.py())?)?;
+    m.add_class::<torture::PyTortureReport>()?;
     m.add("RESOLUTIONS", run::resolution_names(m.py())?)?;
     m.add_function(wrap_pyfunction!(build_info, m)?)?;
     m.add_function(wrap_pyfunction!(config::tunables, m)?)?;
@@ -51,6 +53,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(simulate::simulate_many, m)?)?;
     m.add_function(wrap_pyfunction!(measure::measure, m)?)?;
     m.add_function(wrap_pyfunction!(job::last_run, m)?)?;
+    m.add_function(wrap_pyfunction!(torture::torture, m)?)?;
+    m.add_function(wrap_pyfunction!(torture::torture_scenarios, m)?)?;
     m.add_function(wrap_pyfunction!(run::_restore_run, m)?)?;
     m.add_function(wrap_pyfunction!(config::_restore_config, m)?)?;
     Ok(())

@@ -128,17 +128,28 @@ pub(super) struct UserCb(u64);
 impl UserCb {
     /// Bits for the reposts.
     const REPOST_BITS: u32 = 16;
+    /// Top bit: it belongs to the guest.
+    const GUEST: u64 = 1 << 63;
 
     pub(super) fn new(id: u64, reposts: u16) -> Self {
         debug_assert!(
-            id >> (u64::BITS - Self::REPOST_BITS) == 0,
-            "2^48 callbacks are enough"
+            id >> (u64::BITS - 1 - Self::REPOST_BITS) == 0,
+            "2^47 callbacks are enough"
         );
         UserCb(id << Self::REPOST_BITS | u64::from(reposts))
     }
 
+    /// A callback of the guest.
+    pub(super) fn of_guest(id: u64) -> Self {
+        UserCb(Self::new(id, 0).0 | Self::GUEST)
+    }
+
+    pub(super) fn is_guests(self) -> bool {
+        self.0 & Self::GUEST != 0
+    }
+
     pub(super) fn id(self) -> u64 {
-        self.0 >> Self::REPOST_BITS
+        (self.0 & !Self::GUEST) >> Self::REPOST_BITS
     }
 
     pub(super) fn reposts(self) -> u16 {

@@ -260,7 +260,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 }
                 Cb::User(user) => {
                     self.see(Sight::CallbackInvoked { cpu, id: user.id() });
-                    if let Some(reposts) = user.reposts().checked_sub(1) {
+                    if user.is_guests() {
+                        self.guest_callback(user.id(), cpu, in_irq);
+                    } else if let Some(reposts) = user.reposts().checked_sub(1) {
                         self.queue_callback(ctx, reposts);
                     }
                 }

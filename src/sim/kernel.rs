@@ -2,6 +2,7 @@
 
 use super::calendar::{Calendar, Class};
 use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
+use super::guest::{Guest, JUST_WAKE};
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
 use super::program::ExpeditedCaller;
@@ -88,6 +89,7 @@ impl Hw<'_> {
     fn reader_of(&self, task: TaskId) -> Option<usize> {
         match &self.tasks[task as usize].program {
             Program::Reader(task) => Some(task.reader as usize),
+            Program::Guest { reader, .. } => Some(*reader as usize),
             _ => None,
         }
     }
@@ -181,6 +183,10 @@ impl World for Hw<'_> {
     fn complete(&mut self, waiter: Waiter, gp_seq: u64) {
         self.spent += self.machine.wake_ns;
         let task = waiter.token() as TaskId;
+        if waiter.token() & JUST_WAKE != 0 {
+            let from = self.at_cpu;
+            return self.push(self.after_now(0), Event::Wake { task, from });
+        }
         let gp = gp_index(gp_seq);
         self.push(
             self.after_now(0),
@@ -297,6 +303,8 @@ pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub calls_done: u64,
     pub next_section: u64,
     pub observer: &'o mut O,
+    /// Who programs the guest tasks, if there are any.
+    pub guest: Option<&'o mut dyn Guest>,
 }
 
 impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
@@ -379,6 +387,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             calls_done: 0,
             next_section: 0,
             observer,
+            guest: None,
         };
         let gp_class = if tun.kthread_prio > 0 {
             SchedClass::Fifo

@@ -4,6 +4,7 @@
 pub mod calendar;
 mod cpu;
 mod exec;
+pub(crate) mod guest;
 mod idle;
 mod kernel;
 mod machine;

@@ -234,6 +234,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
             caller.released_by = std::num::NonZeroU32::new(gp);
             direct = caller.direct;
         }
+        if let Program::Guest { released, .. } = &mut self.hw.tasks[id as usize].program {
+            *released = true;
+        }
         if direct {
             self.see(Sight::DirectComplete { task: id });
         }

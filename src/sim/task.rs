@@ -153,6 +153,12 @@ pub(super) enum Program {
     Reader(Box<ReaderTask>),
     Flood(Box<FloodTask>),
     Hotplug(Box<HotplugTask>),
+    /// A task of the guest, by its number there; where its read-side state is; its wait is over.
+    Guest {
+        index: u32,
+        reader: u32,
+        released: bool,
+    },
     /// The `sync_wq` worker.
     Worker,
     /// Background noise of one CPU; its bursts are set from outside.
@@ -170,6 +176,7 @@ impl Program {
             Program::Reader(_) => "reader",
             Program::Flood(_) => "flood",
             Program::Hotplug(_) => "cpuhp",
+            Program::Guest { .. } => "rcu_torture",
             Program::Worker => "kworker",
             Program::Noise => "noise",
             Program::Ksoftirqd => "ksoftirqd",

@@ -44,6 +44,29 @@ fn both_routes_and_many_callers() {
     }
 }
 
+/// The thread that invokes callbacks must not be waited for afterwards, with readers that have no words either.
+#[test]
+fn a_callback_that_uses_the_engine_holds_nothing_up() {
+    everywhere(2, |which, engine| {
+        let done = Arc::new(AtomicU64::new(0));
+        let (again, counted) = (engine.clone(), done.clone());
+        let use_it = move || {
+            drop(again.read_lock().expect("open"));
+            let counted = counted.clone();
+            let inner = move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+            };
+            again.call(inner).expect("open");
+        };
+        engine.call(use_it).expect("open");
+        engine.detach(); // This thread is about to sleep.
+        eventually(&format!("{which}: both callbacks"), || {
+            done.load(Ordering::SeqCst) == 1
+        });
+        engine.synchronize().expect("open");
+    });
+}
+
 #[test]
 fn a_reader_holds_a_grace_period_up_until_it_leaves() {
     everywhere(2, |which, engine| {

@@ -19,12 +19,20 @@ const SHORTEST_SLEEP_NS: u64 = 1_000;
 impl<O: Observer> Kernel<'_, '_, O> {
     /// `call_rcu()` with a callback of a workload.
     pub(in crate::sim) fn queue_callback(&mut self, ctx: Ctx, reposts: u16) {
-        let id = self.hw.next_callback;
+        self.queue_user_callback(ctx, UserCb::new(self.hw.next_callback, reposts));
+    }
+
+    /// The same with the next number's callback ready-made.
+    pub(in crate::sim) fn queue_user_callback(&mut self, ctx: Ctx, callback: UserCb) {
+        debug_assert_eq!(callback.id(), self.hw.next_callback);
         self.hw.next_callback += 1;
         self.hw.counters.callbacks_queued += 1;
         let rcu = self.rcu;
-        rcu.call(ctx, Cb::User(UserCb::new(id, reposts)), &mut self.hw);
-        self.see(Sight::CallbackQueued { cpu: ctx.cpu, id });
+        rcu.call(ctx, Cb::User(callback), &mut self.hw);
+        self.see(Sight::CallbackQueued {
+            cpu: ctx.cpu,
+            id: callback.id(),
+        });
     }
 
     pub(super) fn start_call_rcu_flood(&mut self, flood: &CallRcuFlood, part: u32, seed: u64) {

@@ -5,7 +5,8 @@
 
 use crate::sim::kernel::Kernel;
 use crate::sim::observe::{Observer, Sight};
-use crate::sim::task::{Next, RunMode, SyncPhase, TaskId, TimerId};
+use crate::sim::task::{Next, Program, RunMode, SyncPhase, TaskId, TimerId};
+use crate::tree::waiters::Waiter;
 use crate::tree::{ExpCall, ExpStep};
 
 /// What a caller does when its current burst is over.
@@ -21,6 +22,8 @@ enum Then {
 #[derive(Debug)]
 pub(in crate::sim) struct ExpeditedCaller {
     call: ExpCall,
+    /// The same in each of its steps.
+    waiter: Waiter,
     then: Then,
     /// CPU on whose wheel its timeout is armed.
     pub timer_cpu: Option<u32>,
@@ -29,21 +32,30 @@ pub(in crate::sim) struct ExpeditedCaller {
 impl<O: Observer> Kernel<'_, '_, O> {
     /// The first step of a call, which has been counted and shown.
     pub(super) fn expedited_call(&mut self, id: TaskId, cpu: u32) -> Next {
-        let caller = ExpeditedCaller {
-            call: self.rcu.exp_begin(),
-            then: Then::Step,
-            timer_cpu: None,
-        };
         self.caller(id).phase = SyncPhase::Expedited;
-        self.expedited.insert(id, caller);
+        let waiter = self.caller(id).waiter.clone();
+        self.expedited_begin(id, waiter);
         let entry = self.hw.machine.sync_entry_ns;
         self.expedited_step(id, cpu, entry)
     }
 
+    /// The task is in a call whose first step is still to be made.
+    pub(in crate::sim) fn expedited_begin(&mut self, id: TaskId, waiter: Waiter) {
+        let caller = ExpeditedCaller {
+            call: self.rcu.exp_begin(),
+            waiter,
+            then: Then::Step,
+            timer_cpu: None,
+        };
+        self.expedited.insert(id, caller);
+    }
+
     /// A caller's burst is over, or its sleep.
-    pub(super) fn next_of_expedited(&mut self, id: TaskId, cpu: u32) -> Next {
+    pub(in crate::sim) fn next_of_expedited(&mut self, id: TaskId, cpu: u32) -> Next {
+        let guests = matches!(self.hw.tasks[id as usize].program, Program::Guest { .. });
         // Completed while the burst went on, or while the task was preempted in it: then it does not sleep.
-        let completed = self.caller(id).released_by.take().is_some();
+        // (A guest's task was simply woken then.)
+        let completed = !guests && self.caller(id).released_by.take().is_some();
         let caller = self.expedited.get_mut(&id).expect("a call is in flight");
         match caller.then {
             Then::Sleep(_) if completed => self.expedited_step(id, cpu, 0),
@@ -59,6 +71,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
             }
             Then::Return => {
                 let caller = self.expedited.remove(&id).expect("a call is in flight");
+                if guests {
+                    return self.guest_returns(id, cpu);
+                }
                 self.sync_return(id, caller.call.gp_seq())
             }
         }
@@ -71,7 +86,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             self.cancel_timer(armed_on, TimerId::ExpTimeout(id));
         }
         let rcu = self.rcu;
-        let waiter = self.caller(id).waiter.clone();
+        let waiter = caller.waiter.clone();
         let ctx = self.ctx(cpu, false);
         caller.then = loop {
             self.begin_step(cpu);

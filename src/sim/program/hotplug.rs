@@ -101,7 +101,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
     }
 
     /// The CPU takes no tasks from here on; it dies as soon as it is idle.
-    fn take_down(&mut self, cpu: u32) {
+    pub(in crate::sim) fn take_down(&mut self, cpu: u32) {
         self.hw.cpus[cpu as usize].dying = true;
         self.hw.cpus[cpu as usize].need_resched = true;
         self.hw.note_idle(cpu);
@@ -160,7 +160,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
     }
 
     /// The controlling task takes over what the dead CPU left: timers and callbacks.
-    fn take_over(&mut self, cpu: u32, dead: u32) {
+    pub(in crate::sim) fn take_over(&mut self, cpu: u32, dead: u32) {
         let timers = std::mem::take(&mut self.hw.cpus[dead as usize].wheel);
         self.hw.hung.retain(|&(_, owner)| owner != dead);
         if !timers.is_empty() && self.gp_timer_cpu == dead {
@@ -176,7 +176,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.see(Sight::CallbacksMigrated { from: dead, to: cpu });
     }
 
-    fn bring_up(&mut self, cpu: u32) {
+    pub(in crate::sim) fn bring_up(&mut self, cpu: u32) {
         self.rcu.cpu_online(cpu);
         self.hw.cpus[cpu as usize].online = true;
         self.hw.note_idle(cpu);

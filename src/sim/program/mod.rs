@@ -38,6 +38,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             Program::Reader(_) => self.next_of_reader(id, cpu),
             Program::Flood(_) => self.next_of_flood(id, cpu),
             Program::Hotplug(_) => self.next_of_hotplug(id, cpu),
+            Program::Guest { index, .. } => self.next_of_guest(id, index, cpu),
             Program::Worker => self.next_of_worker(cpu),
             // A noise burst is set when it begins; when it is over there is nothing left.
             Program::Noise => Next::Block,

@@ -129,14 +129,14 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
-    fn lock_reader(&mut self, index: u32) {
+    pub(in crate::sim) fn lock_reader(&mut self, index: u32) {
         if let Some(reader) = &mut self.hw.readers[index as usize] {
             reader.lock();
         }
     }
 
     /// Leaves one level; gives the cost.
-    fn unlock_reader(&mut self, index: u32, cpu: u32, disabled: bool) -> u64 {
+    pub(in crate::sim) fn unlock_reader(&mut self, index: u32, cpu: u32, disabled: bool) -> u64 {
         self.begin_step(cpu);
         let ctx = self.ctx(cpu, false);
         let rcu = self.rcu;
