@@ -9,12 +9,16 @@ use super::clock::monotonic_ns;
 use super::engine::{Engine, Shared};
 use super::reader::Sample;
 use super::slot::Slot;
+use super::softirq::invoking;
 use super::world::{Actor, Host};
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
 
 /// Longest wait for non-preemptible threads to pass a quiescent state, ns.
 const MOVE_DEADLINE_NS: u64 = 5_000_000_000;
+
+/// Between two looks whether a batch of callbacks is over.
+const BATCH_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
 impl Engine {
     /// Takes a virtual CPU offline. Its threads go on on others; its callbacks are taken over.
@@ -24,6 +28,13 @@ impl Engine {
     pub fn cpu_offline(&self, cpu: u32) -> Result<()> {
         let shared = self.shared();
         shared.check("cpu_offline")?;
+        if invoking() == shared.id {
+            return Err(Error::Misuse {
+                call: "cpu_offline",
+                reason: "called from a callback, whose batch it would wait for".to_owned(),
+                allowed: "outside callbacks",
+            });
+        }
         let _one = shared.hotplug.lock();
         shared.must_be(cpu, true)?;
         let Some(to) = shared.vcpus.online().find(|&other| other != cpu) else {
@@ -100,7 +111,12 @@ impl Shared {
         host.deliver();
         host.cpu = to;
         let ctx = host.ctx();
-        self.rcu.migrate_callbacks(ctx, cpu, &mut host);
+        while !self.rcu.migrate_callbacks(ctx, cpu, &mut host) {
+            if self.stopping() {
+                return Ok(());
+            }
+            std::thread::sleep(BATCH_PAUSE);
+        }
         host.deliver();
         if self.rcu.needs_cpu(to) {
             self.ticks.want(self, to);

@@ -85,12 +85,16 @@ impl<C> Rcu<C> {
 
     /// A surviving CPU takes over the callbacks of a dead one. They lose their numbers, so they may
     /// need up to one grace period more.
-    pub fn migrate_callbacks(&self, ctx: Ctx, dead: u32, world: &mut impl World) {
+    ///
+    /// False: a batch of the dead CPU is still being invoked, which can be only where a CPU's callbacks
+    /// run on a thread of their own; try again when it is over.
+    #[must_use]
+    pub fn migrate_callbacks(&self, ctx: Ctx, dead: u32, world: &mut impl World) -> bool {
         let from = &self.cpus[dead as usize];
         let to = &self.cpus[ctx.cpu as usize];
         if from.cblist_len.load(Ordering::SeqCst) == 0 {
             from.own.lock().enabled = false;
-            return;
+            return true;
         }
         let wake = {
             let mut barrier = self.barrier.lock();
@@ -105,6 +109,9 @@ impl<C> Rcu<C> {
             } else {
                 (&mut *second, &mut *first)
             };
+            if dead_own.in_batch {
+                return false;
+            }
             self.barrier_entrain(&mut barrier, from, dead_own, world);
             let mut leaf = self.lock_node(to.leaf);
             let leaf_seq = self.nodes[to.leaf].gp_seq.load(Ordering::Relaxed);
@@ -123,5 +130,6 @@ impl<C> Rcu<C> {
         if wake {
             self.wake_gp_kthread(ctx, world);
         }
+        true
     }
 }

@@ -285,3 +285,20 @@ fn a_panic_in_a_callback_keeps_the_rest_in_order() {
     let mut second = rig.core(1).expect("five are ready");
     assert_eq!(drain(&mut second, irq(1), false, &mut rig.w), [1, 2, 3, 4, 5]);
 }
+
+/// A dead CPU's callbacks stay where they are while a batch of theirs is being invoked: taken over in the middle
+/// of it they would be counted on one CPU and finished on the other.
+#[test]
+fn callbacks_are_not_taken_over_in_the_middle_of_a_batch() {
+    let rcu = rcu(|_| ());
+    let mut rig = Rig::new(&rcu);
+    rig.ripen(1, 25);
+    let mut running = rig.core(1).expect("callbacks are ready");
+    running.next(irq(1), true, &mut rig.w).expect("25 are ready");
+    rcu.cpu_dead(irq(1), None, &mut rig.w);
+    assert!(!rcu.migrate_callbacks(irq(0), 1, &mut rig.w));
+    running.finish(irq(1), true, &mut rig.w);
+    assert!(rcu.migrate_callbacks(irq(0), 1, &mut rig.w));
+    let cpus = &rig.snap().cpus;
+    assert_eq!((cpus[1].cblist_len, cpus[0].cblist_len), (0, 24));
+}

@@ -254,7 +254,7 @@ fn a_barrier_counts_online_and_offline_cpus() {
     rcu.barrier(Waiter::new(2), &mut rig.w);
     assert_eq!(rig.w.ipis, [2]);
 
-    rcu.migrate_callbacks(task(0), 1, &mut rig.w);
+    assert!(rcu.migrate_callbacks(task(0), 1, &mut rig.w));
     assert_eq!(rig.snap().cpus[0].cblist_len, 3, "no second one on the way");
     assert!(rig.core(2).is_none());
     rig.run();

@@ -171,7 +171,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.begin_step(cpu);
         let ctx = self.ctx(cpu, false);
         let rcu = self.rcu;
-        rcu.migrate_callbacks(ctx, dead, &mut self.hw);
+        let migrated = rcu.migrate_callbacks(ctx, dead, &mut self.hw);
+        debug_assert!(migrated, "a dead CPU runs no callbacks");
         self.end_step();
         self.see(Sight::CallbacksMigrated { from: dead, to: cpu });
     }
