@@ -473,6 +473,7 @@ fn stalls_have_to_be_reported_and_only_those() {
 #[test]
 fn no_forward_progress_is_found() {
     let mut plan = plan(2.0);
+    (plan.fwd_patience_ns, plan.fwd_flood_ns) = (200_000_000, 200_000_000);
     (plan.fwd_holdoff_ns, plan.fwd_round_ns, plan.stat_ns) = (1_000_000, 200_000_000, 200_000_000);
     plan.kinds = vec![GpKind::Sync];
     plan.barrier_cbs = 0;

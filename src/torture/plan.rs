@@ -25,6 +25,9 @@ const HZ: u32 = 1000;
 /// `rcu_cpu_stall_timeout` where a stall is injected (the shortest there is), and how long it lasts, s.
 const STALL_TIMEOUT_S: u32 = 3;
 const STALL_S: f64 = 4.0;
+/// rcutorture's shortest `nr` round, a quarter of the stall timeout of 21 s, and its longest flood.
+const FWD_PATIENCE_NS: u64 = 5_250_000_000;
+const FWD_FLOOD_NS: u64 = 8_000_000_000;
 /// Reader threads per core of the host.
 const READERS_PER_CORE: u32 = 2;
 /// Readers of an idle scenario.
@@ -74,8 +77,13 @@ pub struct Plan {
     pub fwd_progress: u32,
     /// Pause before each of its rounds.
     pub fwd_holdoff_ns: u64,
-    /// Longest `nr` round (the shortest is a quarter of it), and longest flood.
+    /// Longest `nr` round; the shortest is a quarter of it.
     pub fwd_round_ns: u64,
+    /// A round without progress goes on for so long before it counts as a failure. Not scaled: how fast a grace
+    /// period is does not depend on the length of the run.
+    pub fwd_patience_ns: u64,
+    /// The same of a flood.
+    pub fwd_flood_ns: u64,
     /// `onoff_interval`; 0: no hotplug.
     pub onoff_every_ns: u64,
     /// `onoff_holdoff`.
@@ -149,6 +157,8 @@ impl Plan {
             fwd_progress: 0,
             fwd_holdoff_ns: share(60.0, seconds, 5.0),
             fwd_round_ns: share(8.0, seconds, 5.0),
+            fwd_patience_ns: FWD_PATIENCE_NS,
+            fwd_flood_ns: FWD_FLOOD_NS,
             onoff_every_ns: 0,
             onoff_holdoff_ns: 0,
             shuffle_ns: share(3.0, seconds, 8.0),

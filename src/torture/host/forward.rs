@@ -49,7 +49,13 @@ fn need_resched_loop<S: Subject>(rig: &Arc<Rig<S>>, session: &mut S::Session, ra
     let most = rig.plan.fwd_round_ns;
     let (version, gp_seq) = (rig.ledger.pipe.version(), rig.subject.gp_seq());
     let until = rig.now_ns() + most / 4 + random.below(most - most / 4);
-    while rig.now_ns() < until && !rig.stopped() {
+    let got_on = || rig.ledger.pipe.version() != version || gps_between(gp_seq, rig.subject.gp_seq()) >= 2;
+    let patience = until + rig.plan.fwd_patience_ns;
+    while !rig.stopped() {
+        let now = rig.now_ns();
+        if now >= until && (now >= patience || got_on()) {
+            break;
+        }
         let section = session.read_lock();
         rig.spin(SECTION_NS);
         drop(section);
@@ -59,8 +65,7 @@ fn need_resched_loop<S: Subject>(rig: &Arc<Rig<S>>, session: &mut S::Session, ra
     if rig.stopped() {
         return;
     }
-    let gps = gps_between(gp_seq, rig.subject.gp_seq());
-    let got_on = rig.ledger.pipe.version() != version || gps >= 2;
+    let got_on = got_on();
     let mut test = rig.ledger.forward.lock();
     test.nr_rounds += 1;
     if !got_on {
@@ -69,7 +74,7 @@ fn need_resched_loop<S: Subject>(rig: &Arc<Rig<S>>, session: &mut S::Session, ra
         rig.ledger.warn(|| {
             format!(
                 "no forward progress in {} ms beside a reader that is always there",
-                most / 1_000_000
+                rig.plan.fwd_patience_ns / 1_000_000
             )
         });
     }
@@ -97,7 +102,7 @@ fn callback_flood<S: Subject>(rig: &Arc<Rig<S>>, session: &mut S::Session) {
     let began = rig.now_ns();
     let (mut posted, mut max_queued, mut laundered) = (0u64, 0u64, 0u64);
     let mut failed = None;
-    while rig.now_ns() - began < rig.plan.fwd_round_ns && laundered < MIN_LAUNDERED && !rig.stopped() {
+    while rig.now_ns() - began < rig.plan.fwd_flood_ns && laundered < MIN_LAUNDERED && !rig.stopped() {
         let back = std::mem::take(&mut *laundry.back.lock());
         laundered += back.iter().filter(|&&rounds| rounds >= MIN_LAUNDER).count() as u64;
         let pending = posted - laundry.invoked.load(Relaxed);

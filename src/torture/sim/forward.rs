@@ -60,7 +60,10 @@ impl Forward {
             self.phase = Phase::Loop(until, version, gp_seq, false);
             return Step::Run(100);
         }
-        if hands.now() < until && !rig.is_over(hands.now()) {
+        let gps = gps_between(gp_seq, hands.gp_seq());
+        let got_on = rig.ledger.pipe.version() != version || gps >= 2;
+        let patience = if got_on { 0 } else { rig.plan.fwd_patience_ns };
+        if hands.now() < until + patience && !rig.is_over(hands.now()) {
             hands.read_lock();
             self.phase = Phase::Loop(until, version, gp_seq, true);
             return if rig.plan.odds.preemptible {
@@ -73,8 +76,6 @@ impl Forward {
         if rig.is_over(hands.now()) {
             return Step::Exit;
         }
-        let gps = gps_between(gp_seq, hands.gp_seq());
-        let got_on = rig.ledger.pipe.version() != version || gps >= 2;
         {
             let mut test = rig.ledger.forward.lock();
             test.nr_rounds += 1;
@@ -104,7 +105,7 @@ impl Forward {
         flood.laundered += back.iter().filter(|&&rounds| rounds >= MIN_LAUNDER).count() as u64;
         let pending = flood.posted - rig.laundry.invoked;
         flood.max_queued = flood.max_queued.max(pending);
-        let over = now - flood.began >= rig.plan.fwd_round_ns || flood.laundered >= MIN_LAUNDERED;
+        let over = now - flood.began >= rig.plan.fwd_flood_ns || flood.laundered >= MIN_LAUNDERED;
         if over || rig.is_over(now) {
             hands.barrier();
             self.phase = Phase::Barrier(flood);
