@@ -62,11 +62,22 @@ def test_the_readme_example_prints_what_the_readme_says() -> None:
     assert out.getvalue() == expected
 
 
-def test_the_readme_shows_a_trace() -> None:
+def test_the_readme_uses_an_engine() -> None:
+    code = next(block for block in _readme_blocks("python") if "rcu.Engine(" in block)
+    expected = next(block for block in _readme_blocks("text") if "<Engine" in block)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(_readme_blocks("python")[1], "README.md", "exec"), {"__name__": "readme"})
-    assert _readme_blocks("text")[1] in out.getvalue()
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    assert out.getvalue() == expected
+
+
+def test_the_readme_shows_a_trace() -> None:
+    code = next(block for block in _readme_blocks("python") if "trace=" in block)
+    shown = next(block for block in _readme_blocks("text") if "rcu_grace_period" in block)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    assert shown in out.getvalue()
 
 
 def test_the_commands_of_the_readme_are_commands() -> None:

@@ -18,7 +18,9 @@ __all__ = [
     "HostError",
     "Interrupted",
     "MemoryLimitError",
+    "MisuseError",
     "RcuError",
+    "SectionError",
     "StallError",
 ]
 
@@ -52,7 +54,15 @@ class StallError(RcuError):
 
 
 class HostError(RcuError, OSError):
-    """The operating system refused something that a measurement needs, a thread for example."""
+    """The operating system refused something that real threads need, a thread for example."""
+
+
+class MisuseError(RcuError, RuntimeError):
+    """A call where it could never return, on an `Engine` that is closed, or in the child of a fork."""
+
+
+class SectionError(MisuseError):
+    """A read-side section across a `yield` or an `await`, on another thread, or out of order."""
 
 
 class EngineError(RcuError):

@@ -1,13 +1,16 @@
 //! What an attached thread asks of the engine: waits, callbacks, cookies.
 
 use super::callback::HostCb;
+use super::clock::monotonic_ns;
 use super::engine::Shared;
 use super::slot::Slot;
-use super::softirq::invoking;
+use super::softirq::{SharedRef, invoking};
 use super::world::{Actor, Host};
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, Ordering};
 use crate::tree::{Cb, FullCookie, Route};
+use std::cell::Cell;
+use std::time::Duration;
 
 /// How a `synchronize_rcu()` call was served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,13 +22,57 @@ pub struct Served {
     pub direct: bool,
 }
 
+/// Why a blocked call may return early. A flag is the simplest reason: true means that it is to return.
+pub trait GiveUp {
+    /// The call is to return. Asked before its thread sleeps and each time that it wakes; once true it stays true.
+    fn now(&self) -> bool;
+
+    /// The thread wakes at least this often to ask; `None`: only when somebody kicks it
+    /// ([`Kicker`], [`super::Engine::kick_waiters`]). The wait itself goes on, nothing starts anew.
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+}
+
+impl GiveUp for AtomicBool {
+    fn now(&self) -> bool {
+        self.load(Ordering::SeqCst)
+    }
+}
+
+/// Has a blocked thread ask its [`GiveUp`] again.
+#[derive(Clone)]
+pub struct Kicker {
+    shared: SharedRef,
+    slot: u32,
+}
+
+impl Kicker {
+    pub(super) fn new(shared: &SharedRef, slot: &Slot) -> Self {
+        Kicker {
+            shared: shared.clone(),
+            slot: slot.index,
+        }
+    }
+
+    /// What the thread is to see was made true before.
+    pub fn kick(&self) {
+        self.shared.slots.get(self.slot).wait.kick(self.shared.parking);
+    }
+}
+
 /// What a call may do while it is blocked.
 #[derive(Clone, Copy)]
-pub(super) struct Patience<'c>(pub Option<&'c AtomicBool>);
+pub(super) struct Patience<'c>(pub Option<&'c dyn GiveUp>);
 
 impl Patience<'_> {
     pub(super) fn is_over(self) -> bool {
-        self.0.is_some_and(|cancel| cancel.load(Ordering::SeqCst))
+        self.0.is_some_and(|reason| reason.now())
+    }
+
+    fn every_ns(self) -> Option<u64> {
+        let every = self.0.and_then(|reason| reason.every())?;
+        Some(every.as_nanos().min(u128::from(u64::MAX / 2)) as u64)
     }
 }
 
@@ -52,9 +99,33 @@ impl Shared {
 
     /// Off the vCPU while the thread is blocked.
     fn block_outside(&self, slot: &Slot, number: u64, patience: Patience<'_>) -> Option<u64> {
-        let closed = || self.stopping();
-        slot.wait
-            .block(number, self.parking, None, || patience.is_over() || closed())
+        self.block_until(slot, number, None, patience)
+    }
+
+    /// Until the wait is over, the engine stops, the patience ends or the time (ns of the monotonic clock) has come.
+    pub(super) fn block_until(
+        &self,
+        slot: &Slot,
+        number: u64,
+        until: Option<u64>,
+        patience: Patience<'_>,
+    ) -> Option<u64> {
+        let over = Cell::new(false);
+        let give_up = || {
+            over.set(patience.is_over() || self.stopping());
+            over.get()
+        };
+        loop {
+            let slice = patience.every_ns().map(|ns| monotonic_ns() + ns);
+            let deadline = match (until, slice) {
+                (Some(until), Some(slice)) => Some(until.min(slice)),
+                (until, slice) => until.or(slice),
+            };
+            let served = slot.wait.block(number, self.parking, deadline, give_up);
+            if served.is_some() || over.get() || until.is_some_and(|until| monotonic_ns() >= until) {
+                return served;
+            }
+        }
     }
 
     /// The thread does something else outside sections, and grace periods do not wait for it meanwhile.
@@ -202,7 +273,8 @@ impl Shared {
 
     #[cold]
     pub(super) fn left(&self, slot: &Slot) {
-        if slot.words.leave_slow() {
+        // A mark on a non-preemptible thread asks for a quiescent state, which the end of a section is not.
+        if slot.words.leave_slow() && self.rcu.is_preemptible() {
             self.leave_marked(slot);
         }
     }

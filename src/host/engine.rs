@@ -1,6 +1,7 @@
 //! An open engine: its parts, its threads, its life.
 
 use super::callback::HostCb;
+use super::calls::{GiveUp, Patience};
 use super::clock::{Clock, monotonic_ns};
 use super::gp_thread::GpControl;
 use super::order::{FenceMode, HeavyFence};
@@ -169,10 +170,15 @@ impl Shared {
         }
     }
 
+    /// This process is a child of the one that opened the engine.
+    pub(super) fn is_forked(&self) -> bool {
+        self.forks != os::forks()
+    }
+
     /// The engine takes calls, in this process.
     #[inline]
     pub(super) fn check(&self, call: &'static str) -> Result<()> {
-        if self.state.load(Ordering::Relaxed) == State::Open as u32 && self.forks == os::forks() {
+        if self.state.load(Ordering::Relaxed) == State::Open as u32 && !self.is_forked() {
             return Ok(());
         }
         self.why_not(call)
@@ -180,7 +186,7 @@ impl Shared {
 
     #[cold]
     fn why_not(&self, call: &'static str) -> Result<()> {
-        if self.forks != os::forks() {
+        if self.is_forked() {
             return Err(Error::Misuse {
                 call,
                 reason: "the engine was opened before this process was forked, and its threads stayed behind"
@@ -311,9 +317,9 @@ impl Drop for Owner {
         if super::softirq::invoking() == self.shared.id {
             // The last handle was in a callback, whose thread cannot wait for itself.
             let shared = self.shared.clone();
-            std::thread::spawn(move || close(&shared, Remaining::Run, DROP_DEADLINE));
+            std::thread::spawn(move || close(&shared, Remaining::Run, DROP_DEADLINE, Patience(None)));
         } else {
-            let _ = close(&self.shared, Remaining::Run, DROP_DEADLINE);
+            let _ = close(&self.shared, Remaining::Run, DROP_DEADLINE, Patience(None));
         }
     }
 }
@@ -404,7 +410,7 @@ impl Engine {
         }
         let failed = shared.failed.lock().pop();
         if let Some(why) = failed {
-            let _ = close(&shared, Remaining::Drop, Duration::ZERO);
+            let _ = close(&shared, Remaining::Drop, Duration::ZERO, Patience(None));
             return Err(Error::Host(format!(
                 "{why}; close other engines or raise the limit on threads"
             )));
@@ -465,9 +471,7 @@ impl Engine {
         let c = &shared.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let cpu = self.thread_cpu();
-        let pending: u64 = (0..shared.tun.nr_cpus)
-            .map(|cpu| shared.rcu.callbacks_of(cpu))
-            .sum();
+        let pending = self.callbacks_pending();
         let invoked = get(&shared.soft.invoked);
         Counters {
             ticks: get(&shared.ticks.count),
@@ -553,11 +557,17 @@ impl Engine {
     pub fn close(&self, remaining: Remaining, deadline: Duration) -> Result<()> {
         // The calling thread is not to be waited for.
         self.detach();
-        close(self.shared(), remaining, deadline)
+        close(self.shared(), remaining, deadline, Patience(None))
+    }
+
+    /// The same; a reason to give up is as good as the end of the deadline.
+    pub fn close_unless(&self, remaining: Remaining, deadline: Duration, reason: &dyn GiveUp) -> Result<()> {
+        self.detach();
+        close(self.shared(), remaining, deadline, Patience(Some(reason)))
     }
 }
 
-fn close(shared: &SharedRef, remaining: Remaining, deadline: Duration) -> Result<()> {
+fn close(shared: &SharedRef, remaining: Remaining, deadline: Duration, patience: Patience<'_>) -> Result<()> {
     if super::softirq::invoking() == shared.id {
         return Err(Error::Misuse {
             call: "close",
@@ -577,18 +587,16 @@ fn close(shared: &SharedRef, remaining: Remaining, deadline: Duration) -> Result
     {
         return Ok(());
     }
-    if shared.forks != os::forks() {
-        // In the child of a fork there is nobody to wait for, and locks may have been held.
+    if shared.is_forked() {
+        // In the child of a fork there is nobody to wait for, and somebody who is not here may hold any lock. The
+        // threads hold references to what is shared, so that it stays, and their handles with it.
         shared.state.store(State::Closed as u32, Ordering::SeqCst);
-        for thread in std::mem::take(&mut *shared.threads.lock()) {
-            std::mem::forget(thread);
-        }
         return Ok(());
     }
     let discard = if remaining == Remaining::Drop { DISCARD } else { 0 };
     shared.phase.fetch_or(HURRIED | discard, Ordering::SeqCst);
     shared.wake_all();
-    let left = finish(shared, deadline);
+    let left = finish(shared, deadline, patience);
     shared.phase.fetch_or(STOP, Ordering::SeqCst);
     shared.state.store(State::Closed as u32, Ordering::SeqCst);
     shared.wake_all();
@@ -604,7 +612,7 @@ fn close(shared: &SharedRef, remaining: Remaining, deadline: Duration) -> Result
 }
 
 /// Waits until nothing is under way: every callback done, no grace period in progress, nobody blocked.
-fn finish(shared: &SharedRef, deadline: Duration) -> Result<()> {
+fn finish(shared: &SharedRef, deadline: Duration, patience: Patience<'_>) -> Result<()> {
     if deadline.is_zero() {
         return Ok(());
     }
@@ -621,10 +629,7 @@ fn finish(shared: &SharedRef, deadline: Duration) -> Result<()> {
         let (number, waiter) = slot.begin_wait();
         shared.rcu.barrier(waiter, &mut host);
         host.deliver();
-        in_time = slot
-            .wait
-            .block(number, shared.parking, Some(until), || false)
-            .is_some();
+        in_time = shared.block_until(slot, number, Some(until), patience).is_some();
     }
     // A last full grace period: callers that are still blocked are served by it, and what readers see stays.
     if in_time {
@@ -633,10 +638,7 @@ fn finish(shared: &SharedRef, deadline: Duration) -> Result<()> {
         shared.rcu.synchronize(ctx, waiter, &mut host);
         host.deliver();
         shared.ticks.want(shared, cpu);
-        in_time = slot
-            .wait
-            .block(number, shared.parking, Some(until), || false)
-            .is_some();
+        in_time = shared.block_until(slot, number, Some(until), patience).is_some();
     }
     if in_time {
         shared.slots.put_back(slot);

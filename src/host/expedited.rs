@@ -9,26 +9,50 @@ use super::vcpu::Kind;
 use super::world::{Actor, Covered, Host};
 use crate::error::Result;
 use crate::sync::{Ordering, fence};
-use crate::tree::ExpStep;
+use crate::tree::waiters::Waiter;
+use crate::tree::{ExpCall, ExpStep};
+use std::sync::mpsc::sync_channel;
 
 impl Shared {
     pub(super) fn synchronize_expedited(
         &self,
         slot: &Slot,
-        mut patience: Patience<'_>,
+        patience: Patience<'_>,
     ) -> Result<Option<Served>> {
         self.may_block("synchronize_expedited", slot)?;
-        let mut host = Host::new(self, Actor::Thread, slot.cpu());
         let number = slot.wait.begin();
         // Held while blocked too: nobody else ever takes this lock.
         let mut waiter = slot.waiter.lock();
         waiter.renew(slot.token(number));
-        let mut call = self.rcu.exp_begin();
+        let call = self.rcu.exp_begin();
+        let gp_seq = call.gp_seq();
+        let done = self.drive(slot, number, &waiter, call, patience);
+        self.run_again(slot);
+        if !done {
+            return self.closed_meanwhile("synchronize_expedited", patience);
+        }
+        Ok(Some(Served {
+            gp_seq,
+            direct: false,
+        }))
+    }
+
+    /// Steps the call until it is done; false: the engine stops, or the caller gave up and nobody relies on this
+    /// thread any more.
+    fn drive(
+        &self,
+        slot: &Slot,
+        number: u64,
+        waiter: &Waiter,
+        mut call: ExpCall,
+        mut patience: Patience<'_>,
+    ) -> bool {
+        let mut host = Host::new(self, Actor::Thread, slot.cpu());
         loop {
-            let step = self.rcu.exp_step(&mut call, host.ctx(), &waiter, &mut host);
+            let step = self.rcu.exp_step(&mut call, host.ctx(), waiter, &mut host);
             host.deliver();
             let deadline = match step {
-                ExpStep::Done => break,
+                ExpStep::Done => return true,
                 ExpStep::Again => continue,
                 ExpStep::Prepare => {
                     self.prepare_expedited(slot, call.gp_seq(), &mut host);
@@ -41,24 +65,64 @@ impl Shared {
                 // Blocked, it could not answer whoever asks it meanwhile.
                 self.leave_scan_set(slot);
             }
-            let over = || self.stopping() || patience.is_over();
-            let done = slot.wait.block(number, self.parking, deadline, over);
+            let done = self.block_until(slot, number, deadline, patience);
             // The next wait of this call is ended by a completion of its own; each step looks for itself.
             slot.wait.rearm(number);
-            if done.is_none() && over() {
-                if self.rcu.exp_cancel(&mut call, &waiter) || self.stopping() {
-                    self.run_again(slot);
-                    return self.closed_meanwhile("synchronize_expedited", patience);
+            if done.is_some() {
+                continue;
+            }
+            if self.stopping() {
+                return false;
+            }
+            if patience.is_over() {
+                if self.rcu.exp_cancel(&mut call, waiter) {
+                    return false;
                 }
-                // Others sleep until this caller's grace period is done: it goes on, whatever it was told.
+                // Others sleep until this caller's grace period is done.
+                match self.hand_over(call, waiter) {
+                    Ok(()) => return false,
+                    // No thread could be started, so this one goes on, whatever it was told.
+                    Err(back) => call = back,
+                }
                 patience = Patience(None);
             }
         }
-        self.run_again(slot);
-        Ok(Some(Served {
-            gp_seq: call.gp_seq(),
-            direct: false,
-        }))
+    }
+
+    /// A thread of the engine goes on with a call whose caller gave up.
+    fn hand_over(&self, call: ExpCall, waiter: &Waiter) -> std::result::Result<(), ExpCall> {
+        let (Some(shared), Some(slot)) = (self.me.upgrade(), self.slots.take()) else {
+            return Err(call);
+        };
+        let index = slot.index;
+        let (send, receive) = sync_channel::<(ExpCall, Waiter)>(1);
+        let started = std::thread::Builder::new()
+            .name("treercu-exp".to_owned())
+            .spawn(move || {
+                if let Ok((call, before)) = receive.recv() {
+                    shared.adopt(shared.slots.get(index), call, &before);
+                }
+            });
+        let Ok(thread) = started else {
+            self.slots.put_back(slot);
+            return Err(call);
+        };
+        {
+            let mut threads = self.threads.lock();
+            // Those of earlier calls.
+            threads.retain(|thread| !thread.is_finished());
+            threads.push(thread);
+        }
+        send.send((call, waiter.clone())).map_err(|lost| lost.0.0)
+    }
+
+    fn adopt(&self, slot: &Slot, call: ExpCall, before: &Waiter) {
+        slot.set_cpu(self.vcpus.next_in_turn());
+        let (number, waiter) = slot.begin_wait();
+        self.rcu.exp_adopt(before, &waiter);
+        if self.drive(slot, number, &waiter, call, Patience(None)) {
+            self.slots.put_back(slot);
+        }
     }
 
     /// Makes sure of all threads but the caller, before the tree samples its CPUs.

@@ -2,7 +2,7 @@
 //! that the thread keeps for itself.
 
 use super::callback::HostCb;
-use super::calls::{Patience, Served};
+use super::calls::{GiveUp, Kicker, Patience, Served};
 use super::engine::{Engine, Shared};
 use super::slot::Slot;
 use super::softirq::SharedRef;
@@ -100,6 +100,10 @@ impl Handle {
         })
     }
 
+    pub(super) fn shared(&self) -> &SharedRef {
+        &self.shared
+    }
+
     #[inline(always)]
     pub(super) fn slot(&self) -> &Slot {
         // SAFETY: slots live as long as `shared`, which this handle keeps.
@@ -173,6 +177,17 @@ impl Handle {
             .synchronize_expedited(self.slot(), Patience(Some(cancel)))
     }
 
+    /// The same, until there is a reason to give up: `None` then, unless others rely on this caller.
+    pub fn synchronize_expedited_unless(&mut self, reason: &dyn GiveUp) -> Result<Option<Served>> {
+        self.shared
+            .synchronize_expedited(self.slot(), Patience(Some(reason)))
+    }
+
+    /// The same, until there is a reason to give up: `None` then.
+    pub fn synchronize_unless(&mut self, reason: &dyn GiveUp) -> Result<Option<Served>> {
+        self.shared.synchronize(self.slot(), Patience(Some(reason)))
+    }
+
     /// `rcu_barrier()`: waits until every callback queued before has been invoked.
     pub fn barrier(&mut self) -> Result<()> {
         self.shared.barrier(self.slot(), Patience(None)).map(drop)
@@ -181,6 +196,16 @@ impl Handle {
     /// The same, until `cancel` is set: `None` then.
     pub fn barrier_cancellable(&mut self, cancel: &AtomicBool) -> Result<Option<()>> {
         self.shared.barrier(self.slot(), Patience(Some(cancel)))
+    }
+
+    /// The same, until there is a reason to give up: `None` then.
+    pub fn barrier_unless(&mut self, reason: &dyn GiveUp) -> Result<Option<()>> {
+        self.shared.barrier(self.slot(), Patience(Some(reason)))
+    }
+
+    /// Wakes this thread out of a call that blocks, so that it looks whether to give up.
+    pub fn kicker(&self) -> Kicker {
+        Kicker::new(&self.shared, self.slot())
     }
 
     /// `call_rcu()`: has `f` called on an engine thread after a grace period. `f` must not wait for grace periods.
@@ -235,7 +260,10 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.detach(self.slot());
+        // In the child of a fork somebody who is not here may hold the engine's locks.
+        if !self.shared.is_forked() {
+            self.shared.detach(self.slot());
+        }
     }
 }
 

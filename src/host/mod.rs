@@ -25,6 +25,7 @@
 //! |---|---|
 //! | `engine` | the engine's parts, its threads, opening and closing |
 //! | `handle` | registered threads and their guards; the attachment that a thread keeps for itself |
+//! | `attachment` | sections that are opened and closed by calls, for callers whose blocks are not Rust's |
 //! | `pointer` | RCU-protected pointers |
 //! | `calls` | waiting, callbacks, cookies, slow paths of readers |
 //! | `expedited` | expedited grace periods, driven by their caller |
@@ -35,12 +36,14 @@
 //! | `slot` | records of attached threads, and what they block on |
 //! | `gp_thread`, `tick`, `softirq` | the engine's threads |
 //! | `hotplug` | virtual CPUs coming and going |
+//! | `inspect` | what an engine is doing |
 //! | `world` | the engine's requests, answered |
 //! | `stalls` | stall reports with the threads' names |
 //! | `facts` | what machine this is |
 //! | `callback` | what `call_rcu()` queues |
 //! | `park`, `clock`, `os` | blocking, time, the rest of the operating system |
 
+mod attachment;
 mod callback;
 mod calls;
 mod clock;
@@ -50,6 +53,7 @@ mod facts;
 mod gp_thread;
 mod handle;
 mod hotplug;
+mod inspect;
 pub mod order;
 mod os;
 mod park;
@@ -63,7 +67,8 @@ mod tick;
 mod vcpu;
 mod world;
 
-pub use calls::Served;
+pub use attachment::Attachment;
+pub use calls::{GiveUp, Kicker, Served};
 pub use engine::{Engine, Lateness, Options, Remaining, State, ThreadCpu, TimerMode};
 pub use facts::HostFacts;
 pub use handle::{Handle, ReadGuard, Section, ThreadGuard};

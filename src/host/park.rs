@@ -15,6 +15,16 @@ pub(super) enum Parking {
     Portable,
 }
 
+impl Parking {
+    pub fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_os = "linux")]
+            Parking::Futex => "futex",
+            Parking::Portable => "portable",
+        }
+    }
+}
+
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 

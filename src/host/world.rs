@@ -270,6 +270,11 @@ impl Records {
         }
     }
 
+    /// What was recorded, which stays.
+    pub fn look(&self) -> GracePeriods {
+        self.inner.lock().kept.clone()
+    }
+
     /// Takes what was recorded.
     pub fn take(&self) -> GracePeriods {
         let mut inner = self.inner.lock();

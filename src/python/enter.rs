@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often the calling thread looks for signals and the cancel token.
-const POLL: Duration = Duration::from_millis(20);
+pub(super) const POLL: Duration = Duration::from_millis(20);
 /// How often it reports progress.
 const REPORT: Duration = Duration::from_millis(100);
 
@@ -25,6 +25,55 @@ const REPORT: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(super) struct CancelToken {
     flag: Arc<AtomicBool>,
+    blocked: Mutex<Blocked>,
+}
+
+/// How to wake the calls that sleep with a token in their hands.
+#[derive(Default)]
+struct Blocked {
+    next: u64,
+    kicks: Vec<(u64, Kick)>,
+}
+
+type Kick = Box<dyn Fn() + Send>;
+
+/// A call that sleeps; see [`CancelToken::wakes`].
+pub(super) struct Sleeping<'t> {
+    token: &'t CancelToken,
+    number: u64,
+}
+
+impl CancelToken {
+    /// `cancel()` calls `kick` from now on, until the answer is dropped. The caller looks at the flag after this.
+    pub(super) fn wakes(&self, kick: impl Fn() + Send + 'static) -> Sleeping<'_> {
+        let mut blocked = self.blocked();
+        let number = blocked.next;
+        blocked.next += 1;
+        blocked.kicks.push((number, Box::new(kick)));
+        Sleeping { token: self, number }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.flag.load(Ordering::SeqCst)
+    }
+
+    fn blocked(&self) -> std::sync::MutexGuard<'_, Blocked> {
+        // A kick that panicked leaves the list as it was.
+        self.blocked.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+impl Drop for Sleeping<'_> {
+    fn drop(&mut self) {
+        let mut blocked = self.token.blocked();
+        if let Some(at) = blocked
+            .kicks
+            .iter()
+            .position(|&(number, _)| number == self.number)
+        {
+            drop(blocked.kicks.swap_remove(at));
+        }
+    }
 }
 
 #[pymethods]
@@ -36,7 +85,10 @@ impl CancelToken {
 
     /// Asks every call that holds this token to return.
     fn cancel(&self) {
-        self.flag.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::SeqCst);
+        for (_, kick) in &self.blocked().kicks {
+            kick();
+        }
     }
 
     /// Whether `cancel()` was called.

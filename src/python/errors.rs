@@ -11,11 +11,14 @@ mod python {
     pyo3::import_exception!(treercu.errors, StallError);
     pyo3::import_exception!(treercu.errors, EngineError);
     pyo3::import_exception!(treercu.errors, HostError);
+    pyo3::import_exception!(treercu.errors, MisuseError);
+    pyo3::import_exception!(treercu.errors, SectionError);
     pyo3::import_exception!(treercu.errors, Interrupted);
     pyo3::import_exception!(treercu.errors, ConfigWarning);
 }
 pub(super) use python::{
-    ConfigError, ConfigWarning, EngineError, HostError, Interrupted, MemoryLimitError, StallError,
+    ConfigError, ConfigWarning, EngineError, HostError, Interrupted, MemoryLimitError, MisuseError,
+    SectionError, StallError,
 };
 
 /// The Python exception for an engine error; its fields become attributes.
@@ -72,6 +75,7 @@ pub(super) fn raise(py: Python<'_>, error: Error) -> PyErr {
                 err
             }
             Error::Host(_) => HostError::new_err(message.clone()),
+            Error::Misuse { .. } => MisuseError::new_err(message.clone()),
             _ => EngineError::new_err(message.clone()),
         })
     };

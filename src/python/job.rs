@@ -71,7 +71,7 @@ pub(super) fn keep(object: &Bound<'_, PyAny>) -> PyResult<Keep> {
 }
 
 /// How many events are kept: a number, or `True` for the default limit and `False` for none.
-fn trace_limit(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+pub(super) fn trace_limit(object: &Bound<'_, PyAny>) -> PyResult<usize> {
     if let Looks::Bool(on) = given(object) {
         return Ok(if on { DEFAULT_TRACE_LIMIT } else { 0 });
     }

@@ -6,6 +6,7 @@
 //! result ([`run`]). This is the only place of the crate that names pyo3 and numpy.
 
 mod config;
+mod engine;
 mod enter;
 mod errors;
 mod job;
@@ -46,6 +47,9 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<enter::CancelToken>()?;
     m.add("ENGINES", measure::engine_names(m.py())?)?;
     m.add_class::<torture::PyTortureReport>()?;
+    m.add_class::<engine::PyEngine>()?;
+    m.add_class::<engine::PyReadSection>()?;
+    engine::register(m)?;
     m.add("RESOLUTIONS", run::resolution_names(m.py())?)?;
     m.add_function(wrap_pyfunction!(build_info, m)?)?;
     m.add_function(wrap_pyfunction!(config::tunables, m)?)?;

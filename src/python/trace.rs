@@ -1,4 +1,4 @@
-//! `treercu.Trace`: the trace of a run.
+//! `treercu.Trace`: the trace of a run or an engine.
 
 use crate::stats::Run;
 use crate::trace::Trace;
@@ -7,25 +7,40 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use std::sync::Arc;
 
-/// The trace events of a run, under the kernel's tracepoint names, oldest first.
+/// The trace events of a run or an engine, under the kernel's tracepoint names, oldest first.
 ///
 /// `len()` is the number of events; `dropped` says how many more there were beyond the limit.
 #[pyclass(name = "Trace", module = "treercu", frozen)]
 pub(super) struct PyTrace {
-    run: Arc<Run>,
+    source: Source,
+}
+
+enum Source {
+    Run(Arc<Run>),
+    Engine(Trace),
+}
+
+impl From<Trace> for PyTrace {
+    fn from(trace: Trace) -> Self {
+        PyTrace {
+            source: Source::Engine(trace),
+        }
+    }
 }
 
 impl PyTrace {
     /// The trace of `run`, if it has one.
     pub(super) fn of(run: &Arc<Run>) -> Option<Self> {
-        run.trace.is_some().then(|| PyTrace { run: run.clone() })
+        run.trace.is_some().then(|| PyTrace {
+            source: Source::Run(run.clone()),
+        })
     }
 
     fn trace(&self) -> &Trace {
-        self.run
-            .trace
-            .as_ref()
-            .expect("made from a run with a trace only")
+        match &self.source {
+            Source::Run(run) => run.trace.as_ref().expect("made from a run with a trace only"),
+            Source::Engine(trace) => trace,
+        }
     }
 }
 

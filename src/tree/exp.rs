@@ -108,6 +108,14 @@ impl HandOff {
         }
     }
 
+    /// Whoever waits under the name of `old` does so under that of `new` from now on.
+    fn rename(&self, old: &Waiter, new: &Waiter) {
+        let mut queue = self.queue.lock();
+        if let Some(place) = queue.iter_mut().find(|other| other.same(old)) {
+            *place = new.clone();
+        }
+    }
+
     fn is_queued(&self, waiter: &Waiter) -> bool {
         self.queue.lock().iter().any(|other| other.same(waiter))
     }
@@ -235,7 +243,8 @@ impl<C> Rcu<C> {
     }
 
     /// Gives a call up, if nobody relies on it: true. A caller that owns `exp_mutex` or waits for it has to
-    /// go on, since others sleep until it has done its grace period.
+    /// go on, since others sleep until it has done its grace period, or find somebody who does so for it
+    /// ([`Rcu::exp_adopt`]).
     pub fn exp_cancel(&self, call: &mut ExpCall, waiter: &Waiter) -> bool {
         match call.stage {
             Stage::OnNode(index) => self.leave_node(index, waiter),
@@ -244,6 +253,16 @@ impl<C> Rcu<C> {
         }
         call.stage = Stage::Done;
         true
+    }
+
+    /// Somebody else goes on with a call that could not be given up, and is completed as `new` where its caller
+    /// was as `old`; he steps it at once, since a completion may have gone to the old one before this.
+    pub fn exp_adopt(&self, old: &Waiter, new: &Waiter) {
+        self.exp.mutex.rename(old, new);
+        let mut driver = self.exp.driver.lock();
+        if driver.as_ref().is_some_and(|driver| driver.same(old)) {
+            *driver = Some(new.clone());
+        }
     }
 
     /// CPUs that the expedited grace period in progress still waits for.

@@ -290,3 +290,82 @@ fn waiting_where_it_could_never_return_is_refused() {
         assert!(err.contains("callback"), "{which}: {err}");
     });
 }
+
+#[test]
+fn an_expedited_driver_may_give_up_and_loses_nobody_who_relies_on_it() {
+    everywhere(2, |which, engine| {
+        let (inside, go) = (AtomicBool::new(false), AtomicBool::new(false));
+        let cancels = [const { AtomicBool::new(false) }; 2];
+        let served = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let section = engine.read_lock().expect("open");
+                inside.store(true, Ordering::SeqCst);
+                eventually("go", || go.load(Ordering::SeqCst));
+                drop(section);
+                engine.detach();
+            });
+            eventually("inside", || inside.load(Ordering::SeqCst));
+            // The first drives, the second waits for the mutex or on a node, and others rely on both.
+            let cancelled: Vec<_> = cancels
+                .iter()
+                .map(|cancel| {
+                    let call =
+                        scope.spawn(|| engine.synchronize_expedited_cancellable(cancel).expect("open"));
+                    std::thread::sleep(Duration::from_millis(20));
+                    call
+                })
+                .collect();
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    engine.synchronize_expedited().expect("open");
+                    assert!(go.load(Ordering::SeqCst), "{which}: the reader is inside");
+                    served.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            for cancel in &cancels {
+                cancel.store(true, Ordering::SeqCst);
+            }
+            engine.kick_waiters();
+            for call in cancelled {
+                assert_eq!(call.join().expect("no panic"), None, "{which}");
+            }
+            assert_eq!(served.load(Ordering::SeqCst), 0, "{which}");
+            go.store(true, Ordering::SeqCst);
+        });
+        assert_eq!(served.load(Ordering::SeqCst), 3, "{which}");
+        engine.synchronize_expedited().expect("open");
+    });
+}
+
+#[test]
+fn closing_ends_what_a_driver_that_gave_up_has_left_behind() {
+    let engine = open(2, "full", &Options::default());
+    let section = engine.read_lock().expect("open");
+    let other = engine.clone();
+    let began = Instant::now();
+    std::thread::spawn(move || {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let (flag, kicks) = (cancel.clone(), other.clone());
+        let canceller = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            flag.store(true, Ordering::SeqCst);
+            kicks.kick_waiters();
+        });
+        assert_eq!(
+            other.synchronize_expedited_cancellable(&cancel).expect("open"),
+            None
+        );
+        canceller.join().expect("no panic");
+        assert!(
+            other
+                .close(treercu::host::Remaining::Run, Duration::from_millis(50))
+                .is_err()
+        );
+    })
+    .join()
+    .expect("no panic");
+    assert!(began.elapsed() < Duration::from_secs(10));
+    drop(section);
+}
