@@ -2,7 +2,7 @@
 
 use super::floor::while_running;
 use super::host::{membarrier, pin};
-use super::ours::{EXPEDITED, NO_EXPEDITED, engine};
+use super::ours::{engine, expedited};
 use super::report::{Better, Limit, Row, Sample};
 use super::rounds::{Slice, interleave, per_call};
 use super::shim::Urcu;
@@ -72,9 +72,6 @@ pub fn idle(rounds: usize, core: usize, urcu: Result<Urcu, String>) -> Row {
     let (key, title) = ("exp-idle", "expedited, no other reader");
     let configuration = "preempt=full, nr_cpus=2; one other registered thread, in an extended quiescent state (liburcu: \
                          registered and outside any section; qsbr: offline); 32 calls between two looks at the clock";
-    let Some(expedited) = EXPEDITED else {
-        return skipped(key, title, configuration, NO_EXPEDITED);
-    };
     pin(&[core]);
     let engine = open("full");
     let ready = urcu.as_ref().ok().copied();
@@ -190,9 +187,6 @@ pub fn one_reader(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) ->
     let (key, title) = ("exp-one", "expedited, one running reader");
     let configuration = "preempt=full, nr_cpus=2; caller pinned to one core, the reader to the other, in short sections without a \
                          pause; median time of a call";
-    let Some(expedited) = EXPEDITED else {
-        return skipped(key, title, configuration, NO_EXPEDITED);
-    };
     let &[near, far] = cores else {
         return skipped(key, title, configuration, "it takes two cores");
     };
@@ -265,9 +259,6 @@ pub fn two_readers(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -
     let (key, title) = ("exp-two", "expedited, 2 readers on 2 cores, preempt=none");
     let configuration = "preempt=none, nr_cpus=2; two readers, one pinned to each core, a quiescent state after each section; the \
                          caller on the first core; median time of a call";
-    let Some(expedited) = EXPEDITED else {
-        return skipped(key, title, configuration, NO_EXPEDITED);
-    };
     let &[near, far] = cores else {
         return skipped(key, title, configuration, "it takes two cores");
     };
@@ -360,9 +351,6 @@ pub fn growth(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> Row
     let (key, title) = ("growth", "growth per idle registered thread, 512 to 4096");
     let configuration = "nr_cpus=64, preempt=full, threads spread evenly, each has read once, all found idle before; expedited grace \
                          periods; (time with 4096 - time with 512) / 3584";
-    let Some(expedited) = EXPEDITED else {
-        return skipped(key, title, configuration, NO_EXPEDITED);
-    };
     const FEW: usize = 512;
     const MANY: usize = 4096;
     pin(&cores[..1]);
@@ -412,7 +400,7 @@ pub fn growth(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> Row
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
             if failed.is_none() {
-                measured.push(measure(rounds, &engine, &collector, ready, expedited));
+                measured.push(measure(rounds, &engine, &collector, ready));
             }
         }
         stop.store(true, Ordering::SeqCst);
@@ -467,7 +455,6 @@ fn measure(
     engine: &Engine,
     collector: &crossbeam_epoch::Collector,
     urcu: Option<Urcu>,
-    expedited: fn(&mut Handle),
 ) -> Vec<super::report::Competitor> {
     let mut handle = engine.register_on(0).expect("open");
     // Two passes find each of them outside; more do not matter.
