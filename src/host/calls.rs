@@ -1,6 +1,7 @@
 //! What an attached thread asks of the engine: waits, callbacks, cookies.
 
 use super::callback::HostCb;
+use super::crowd::mark_of;
 use super::engine::Shared;
 use super::slot::Slot;
 use super::softirq::invoking;
@@ -100,7 +101,8 @@ impl Shared {
         self.may_block("synchronize", slot)?;
         self.leave_scan_set(slot);
         let cpu = slot.cpu();
-        let (number, waiter) = slot.begin_wait();
+        let mark = mark_of(self.rcu.get_state());
+        let (number, waiter) = slot.begin_wait(mark);
         let mut host = Host::new(self, Actor::Thread, cpu);
         let route = self.rcu.synchronize(host.ctx(), waiter, &mut host);
         host.deliver();
@@ -110,7 +112,8 @@ impl Shared {
         } else {
             self.ticks.want(self, cpu);
         }
-        let served = self.block_outside(slot, number, patience);
+        let over = || self.stopping() || patience.is_over();
+        let served = slot.wait.block_in(&self.crowd, number, self.parking, over);
         self.run_again(slot);
         match served {
             Some(gp_seq) => Ok(Some(Served { gp_seq, direct })),
@@ -121,7 +124,7 @@ impl Shared {
     pub(super) fn barrier(&self, slot: &Slot, patience: Patience<'_>) -> Result<Option<()>> {
         self.may_block("barrier", slot)?;
         self.leave_scan_set(slot);
-        let (number, waiter) = slot.begin_wait();
+        let (number, waiter) = slot.begin_wait(0);
         let mut host = Host::new(self, Actor::Thread, slot.cpu());
         self.rcu.barrier(waiter, &mut host);
         host.deliver();

@@ -2,6 +2,7 @@
 
 use super::callback::HostCb;
 use super::clock::{Clock, monotonic_ns};
+use super::crowd::Crowd;
 use super::gp_thread::GpControl;
 use super::order::{FenceMode, HeavyFence};
 use super::os::{self, ParkMode};
@@ -122,6 +123,7 @@ pub(super) struct Shared {
     pub clock: Clock,
     pub fence: HeavyFence,
     pub parking: Parking,
+    pub crowd: Crowd,
     pub timer: TimerMode,
     pub rcuc: bool,
     pub slots: Slots,
@@ -207,6 +209,7 @@ impl Shared {
         for slot in self.slots.made() {
             slot.wait.kick(self.parking);
         }
+        self.crowd.wake(self.parking, super::crowd::ALL);
     }
 
     /// Attaches a thread to a vCPU.
@@ -377,6 +380,7 @@ impl Engine {
             clock: Clock::start(tun.hz),
             fence,
             parking,
+            crowd: Crowd::default(),
             timer: options.timer,
             rcuc: options.rcuc,
             slots: Slots::new(fence.reader_bits()),
@@ -618,7 +622,7 @@ fn finish(shared: &SharedRef, deadline: Duration) -> Result<()> {
     // A callback may queue another one; those are waited for too, for as long as there is time.
     let mut in_time = true;
     while in_time && (0..shared.tun.nr_cpus).any(|cpu| shared.rcu.needs_cpu(cpu)) {
-        let (number, waiter) = slot.begin_wait();
+        let (number, waiter) = slot.begin_wait(0);
         shared.rcu.barrier(waiter, &mut host);
         host.deliver();
         in_time = slot
@@ -628,7 +632,7 @@ fn finish(shared: &SharedRef, deadline: Duration) -> Result<()> {
     }
     // A last full grace period: callers that are still blocked are served by it, and what readers see stays.
     if in_time {
-        let (number, waiter) = slot.begin_wait();
+        let (number, waiter) = slot.begin_wait(0);
         let ctx = host.ctx();
         shared.rcu.synchronize(ctx, waiter, &mut host);
         host.deliver();

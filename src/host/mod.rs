@@ -39,11 +39,13 @@
 //! | `stalls` | stall reports with the threads' names |
 //! | `facts` | what machine this is |
 //! | `callback` | what `call_rcu()` queues |
-//! | `park`, `clock`, `os` | blocking, time, the rest of the operating system |
+//! | `park`, `crowd` | blocking: alone, and together with others whom one grace period releases |
+//! | `clock`, `os` | time, the rest of the operating system |
 
 mod callback;
 mod calls;
 mod clock;
+mod crowd;
 mod engine;
 mod expedited;
 mod facts;

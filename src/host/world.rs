@@ -11,6 +11,7 @@ use crate::tree::StallReport;
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, Work, WorkItem, World};
+use std::num::NonZeroU32;
 
 /// Who is at work, for traces and for the question where a raised core is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub(super) struct Host<'s> {
     ipis: Vec<(u32, Ipi)>,
     /// The callers that the kthread left over are to be woken.
     cleanup: bool,
+    /// Marks of callers that are to be woken in the crowd.
+    marks: u32,
 }
 
 impl<'s> Host<'s> {
@@ -67,6 +70,7 @@ impl<'s> Host<'s> {
             unanswered: Vec::new(),
             ipis: Vec::new(),
             cleanup: false,
+            marks: 0,
         }
     }
 
@@ -94,11 +98,19 @@ impl<'s> Host<'s> {
         if std::mem::take(&mut self.cleanup) {
             self.shared.rcu.work(WorkItem::SrsCleanup, self);
         }
+        self.wake_crowd();
         while let Some((cpu, ipi)) = self.ipis.pop() {
             match ipi {
                 Ipi::Barrier => self.shared.rcu.barrier_ipi(cpu, self),
                 Ipi::Exp => self.shared.expedited_ipi(cpu, self),
             }
+        }
+    }
+
+    /// Wakes callers that were completed since the last time, all at once.
+    pub fn wake_crowd(&mut self) {
+        if let Some(marks) = NonZeroU32::new(std::mem::take(&mut self.marks)) {
+            self.shared.crowd.wake(self.shared.parking, marks);
         }
     }
 }
@@ -174,7 +186,9 @@ impl World for Host<'_> {
         // Before the caller goes on and perhaps looks at the records.
         self.shared.records.released(gp_seq);
         let slot = self.shared.slots.get(index);
-        slot.wait.complete(number, gp_seq, self.shared.parking);
+        if let Some(mark) = slot.wait.complete(number, gp_seq, self.shared.parking) {
+            self.marks |= mark.get();
+        }
     }
 
     fn is_alone(&self, cpu: u32) -> bool {
