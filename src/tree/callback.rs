@@ -3,13 +3,13 @@
 //! An ordinary `call_rcu` asks for nothing: the next tick on its CPU finds the callback and has the
 //! RCU core request a grace period. Only a flood asks at once.
 
+use super::chunks::Chunks;
 use super::preempt::Reader;
 use super::rcu::{Cb, CpuData, FLAG_FQS, Own, Rcu};
 use super::request::segments;
 use super::world::{Ctx, Current, Work, World};
 use crate::sync::Ordering;
 use crate::trace::Event;
-use std::collections::VecDeque;
 
 /// Batch limit while flooded.
 pub const DEFAULT_MAX_RCU_BLIMIT: i64 = 10_000;
@@ -218,7 +218,7 @@ impl<C: Callback> Rcu<C> {
 pub struct Batch<'r, C> {
     rcu: &'r Rcu<C>,
     rdp: &'r CpuData<C>,
-    callbacks: VecDeque<Cb<C>>,
+    callbacks: Chunks<Cb<C>>,
     invoked: u64,
     limit: u64,
     deadline_ns: Option<u64>,
