@@ -58,7 +58,10 @@ impl<C: Callback> Rcu<C> {
                 qlen: own.cblist.len(),
             });
             world.emit(|| segments("SegCBQueued", &own.cblist));
-            rdp.cblist_len.store(own.cblist.len(), Ordering::SeqCst);
+            // SeqCst where it matters to somebody who looks without the lock (a tick that is about to stop, a barrier):
+            // that there is a callback at all.
+            let order = if own.cblist.len() == 1 { Ordering::SeqCst } else { Ordering::Relaxed };
+            rdp.cblist_len.store(own.cblist.len(), order);
             let mark = own.qlen_last_fqs_check + self.tun.qhimark as u64;
             if own.cblist.len() > mark {
                 (wake, force) = self.flood(rdp, &mut own, world);

@@ -39,6 +39,7 @@ impl<T> Default for SegCbList<T> {
 
 impl<T> SegCbList<T> {
     /// Callbacks queued and not yet finished.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -64,6 +65,7 @@ impl<T> SegCbList<T> {
     }
 
     /// Nothing after this segment.
+    #[inline]
     pub fn restempty(&self, segment: usize) -> bool {
         self.segments[segment + 1..].iter().all(Chunks::is_empty)
     }
@@ -74,6 +76,7 @@ impl<T> SegCbList<T> {
     }
 
     /// Something still waits.
+    #[inline]
     pub fn pend(&self) -> bool {
         !self.restempty(DONE)
     }
@@ -89,6 +92,7 @@ impl<T> SegCbList<T> {
     }
 
     /// Adds a callback at the end.
+    #[inline]
     pub fn enqueue(&mut self, callback: T) {
         self.len += 1;
         self.segments[NEXT].push_back(callback);
@@ -167,6 +171,7 @@ impl<T> SegCbList<T> {
 
     /// Numbers what can be numbered with `gp_seq`. True: some callback waits for that grace period,
     /// so the caller makes sure that it is requested (even when the number was given before).
+    #[inline]
     pub fn accelerate(&mut self, gp_seq: u64) -> bool {
         if !self.pend() {
             return false;

@@ -78,6 +78,7 @@ impl<T> Chunks<T> {
 
     /// Moves everything in `from` behind this. What fits into the last chunk is copied there; else chunks move, those
     /// of the queue that has fewer.
+    #[inline]
     pub fn append(&mut self, from: &mut Chunks<T>) {
         if self.is_empty() {
             std::mem::swap(self, from);
