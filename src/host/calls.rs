@@ -104,9 +104,13 @@ impl Shared {
         let mark = mark_of(self.rcu.get_state());
         let (number, waiter) = slot.begin_wait(mark);
         let mut host = Host::new(self, Actor::Thread, cpu);
+        host.drives = self.gp.driven;
         let route = self.rcu.synchronize(host.ctx(), waiter, &mut host);
         host.deliver();
         let direct = route == Route::Direct;
+        if host.drives {
+            self.drive(|| slot.wait.served(number).is_some());
+        }
         if direct {
             self.counters.direct.fetch_add(1, Ordering::Relaxed);
         } else {

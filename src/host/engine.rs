@@ -47,6 +47,19 @@ impl TimerMode {
     }
 }
 
+/// Who carries out the steps of the grace-period kthread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpDriver {
+    /// A thread of its own, as in the kernel.
+    Kthread,
+    /// A caller of `synchronize_rcu()` on the direct-wake route, instead of going to sleep, while no reader has to be
+    /// waited for; else the kthread's own thread. Many more calls a second where there are more callers than cores, at
+    /// the price of latencies that say nothing about the kernel's. With `gp_preinit_delay`, `gp_init_delay` or
+    /// `gp_cleanup_delay` it is always the thread. The kthread's CPU time ([`Engine::thread_cpu`]) does not include
+    /// what callers did for it.
+    Callers,
+}
+
 /// How to open an engine; nothing here is a tunable of RCU.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -58,6 +71,8 @@ pub struct Options {
     pub timer: TimerMode,
     /// vCPU of the grace-period kthread at first; `None`: the highest-numbered one that is online.
     pub gp_kthread_cpu: Option<u32>,
+    /// Who carries out its steps.
+    pub gp_driver: GpDriver,
     /// Callbacks run on a thread per vCPU (`rcuc/N`) instead of one for all (`ksoftirqd`).
     pub rcuc: bool,
     /// Keep this many trace events; 0: no trace.
@@ -71,6 +86,7 @@ impl Default for Options {
             park: ParkMode::Auto,
             timer: TimerMode::Wheel,
             gp_kthread_cpu: None,
+            gp_driver: GpDriver::Kthread,
             rcuc: false,
             trace_limit: 0,
         }
@@ -370,6 +386,10 @@ impl Engine {
             ));
         }
         os::watch_forks();
+        let driven = options.gp_driver == GpDriver::Callers
+            && tun.gp_preinit_delay == 0
+            && tun.gp_init_delay == 0
+            && tun.gp_cleanup_delay == 0;
         let rcu = Rcu::new(&tun)?;
         let trace = (options.trace_limit > 0)
             .then(|| WorldLock::new(Trace::new(rcu.is_preemptible(), options.trace_limit)));
@@ -385,7 +405,7 @@ impl Engine {
             rcuc: options.rcuc,
             slots: Slots::new(fence.reader_bits()),
             vcpus: Vcpus::new(tun.nr_cpus, tun.maxcpus),
-            gp: GpControl::new(gp_cpu),
+            gp: GpControl::new(gp_cpu, driven),
             ticks: Ticks::new(tun.nr_cpus),
             soft: Softirq::new(tun.nr_cpus, options.rcuc),
             counters: HostCounters::default(),

@@ -34,6 +34,7 @@
 //! | `vcpu` | virtual CPUs and their scan sets |
 //! | `slot` | records of attached threads, and what they block on |
 //! | `gp_thread`, `tick`, `softirq` | the engine's threads |
+//! | `drive` | callers that carry out the grace-period thread's steps themselves |
 //! | `hotplug` | virtual CPUs coming and going |
 //! | `world` | the engine's requests, answered |
 //! | `stalls` | stall reports with the threads' names |
@@ -46,6 +47,7 @@ mod callback;
 mod calls;
 mod clock;
 mod crowd;
+mod drive;
 mod engine;
 mod expedited;
 mod facts;
@@ -66,7 +68,7 @@ mod vcpu;
 mod world;
 
 pub use calls::Served;
-pub use engine::{Engine, Lateness, Options, Remaining, State, ThreadCpu, TimerMode};
+pub use engine::{Engine, GpDriver, Lateness, Options, Remaining, State, ThreadCpu, TimerMode};
 pub use facts::HostFacts;
 pub use handle::{Handle, ReadGuard, Section, ThreadGuard};
 pub use order::FenceMode;

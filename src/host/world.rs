@@ -56,8 +56,10 @@ pub(super) struct Host<'s> {
     ipis: Vec<(u32, Ipi)>,
     /// The callers that the kthread left over are to be woken.
     cleanup: bool,
+    /// The caller sees to the grace-period kthread's work itself: it need not be woken.
+    pub drives: bool,
     /// Marks of callers that are to be woken in the crowd.
-    marks: u32,
+    pub marks: u32,
 }
 
 impl<'s> Host<'s> {
@@ -70,6 +72,7 @@ impl<'s> Host<'s> {
             unanswered: Vec::new(),
             ipis: Vec::new(),
             cleanup: false,
+            drives: false,
             marks: 0,
         }
     }
@@ -98,7 +101,9 @@ impl<'s> Host<'s> {
         if std::mem::take(&mut self.cleanup) {
             self.shared.rcu.work(WorkItem::SrsCleanup, self);
         }
-        self.wake_crowd();
+        if self.actor != Actor::GpKthread {
+            self.wake_crowd();
+        }
         while let Some((cpu, ipi)) = self.ipis.pop() {
             match ipi {
                 Ipi::Barrier => self.shared.rcu.barrier_ipi(cpu, self),
@@ -109,8 +114,15 @@ impl<'s> Host<'s> {
 
     /// Wakes callers that were completed since the last time, all at once.
     pub fn wake_crowd(&mut self) {
-        if let Some(marks) = NonZeroU32::new(std::mem::take(&mut self.marks)) {
-            self.shared.crowd.wake(self.shared.parking, marks);
+        self.shared.wake_crowd(std::mem::take(&mut self.marks));
+    }
+}
+
+impl Shared {
+    /// Wakes callers with these marks.
+    pub(super) fn wake_crowd(&self, marks: u32) {
+        if let Some(marks) = NonZeroU32::new(marks) {
+            self.crowd.wake(self.parking, marks);
         }
     }
 }
@@ -150,6 +162,9 @@ impl World for Host<'_> {
 
     fn wake(&mut self, kthread: Kthread) {
         let Kthread::Gp = kthread;
+        if self.drives && self.shared.rcu.gp_is_requested() {
+            return;
+        }
         self.shared.counters.wakeups.fetch_add(1, Ordering::Relaxed);
         self.shared.gp.park.wake(self.shared.parking);
     }
