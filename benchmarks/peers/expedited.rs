@@ -4,7 +4,7 @@ use super::floor::while_running;
 use super::host::{membarrier, pin};
 use super::ours::{engine, expedited};
 use super::report::{Better, Limit, Row, Sample};
-use super::rounds::{Slice, interleave, per_call};
+use super::rounds::{Slice, interleave, per_call, undisturbed};
 use super::shim::Urcu;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -225,15 +225,15 @@ pub fn one_reader(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) ->
         let readers = &readers;
         let mut slices: Vec<(&'static str, Slice<'_>)> = vec![(
             "treercu",
-            Box::new(move || readers.during(OURS, || per_call(SLICE_NS, 1, || expedited(&mut handle)))),
+            Box::new(move || readers.during(OURS, || undisturbed(2.0, || per_call(SLICE_NS, 1, || expedited(&mut handle))))),
         )];
         if let Some(urcu) = ready {
             let mut slice = urcu_slice(urcu, "memb", 1);
-            slices.push(("liburcu-memb", Box::new(move || readers.during(PEER, &mut slice))));
+            slices.push(("liburcu-memb", Box::new(move || readers.during(PEER, || undisturbed(2.0, &mut slice)))));
         }
         slices.push((
             "one membarrier",
-            Box::new(move || while_running(far, || per_call(SLICE_NS, 1, || assert!(membarrier())))),
+            Box::new(move || while_running(far, || undisturbed(2.0, || per_call(SLICE_NS, 1, || assert!(membarrier()))))),
         ));
         let competitors = interleave(rounds, slices);
         readers.switch(STOP);
@@ -320,12 +320,12 @@ pub fn two_readers(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -
         let ours = || -> Sample {
             // Attached for the slice only, as the readers are.
             let mut handle = engine.register_on(0).expect("open");
-            readers.during(OURS, || per_call(SLICE_NS, 1, || expedited(&mut handle)))
+            readers.during(OURS, || undisturbed(2.0, || per_call(SLICE_NS, 1, || expedited(&mut handle))))
         };
         slices.push(("treercu", Box::new(ours)));
         if let Some(urcu) = ready {
             let mut slice = urcu_slice(urcu, "qsbr", 1);
-            slices.push(("liburcu-qsbr", Box::new(move || readers.during(PEER, &mut slice))));
+            slices.push(("liburcu-qsbr", Box::new(move || readers.during(PEER, || undisturbed(2.0, &mut slice)))));
         }
         let competitors = interleave(rounds, slices);
         readers.switch(STOP);

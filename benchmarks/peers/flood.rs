@@ -1,7 +1,7 @@
 //! The flood: many threads, each in a loop around `synchronize_rcu()`.
 
 use super::host::{pin, process_cpu_ns, wall_ns};
-use super::ours::engine;
+use super::ours::engine_with;
 use super::report::{Better, Competitor, Condition, Limit, Row, Sample, figure};
 use super::rounds::{Slice, interleave};
 use super::shim::Urcu;
@@ -9,10 +9,10 @@ use hdrhistogram::Histogram;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
-use treercu::host::{Engine, Handle};
+use treercu::host::{Engine, GpDriver, Handle};
 
 const THREADS: usize = 64;
-const SLICE_NS: u64 = 100_000_000;
+const SLICE_NS: u64 = 300_000_000;
 
 /// What the workers are told to flood.
 const STOP: usize = usize::MAX;
@@ -36,15 +36,19 @@ struct Crew {
 
 /// Ways for a thread to be in the flood: enter, one call, leave.
 struct Ways {
-    latch_off: Handle,
-    latch_merged: Handle,
+    /// By [`OURS`].
+    ours: Vec<Handle>,
     urcu: Option<Urcu>,
 }
 
-const LATCH_OFF: usize = 0;
-const LATCH_MERGED: usize = 1;
-const QSBR: usize = 2;
-const MEMB: usize = 3;
+/// Our engines: name, latch, driver.
+const OURS: [(&str, &str, GpDriver); 3] = [
+    ("treercu, callers drive", "off", GpDriver::Callers),
+    ("treercu, kthread drives", "off", GpDriver::Kthread),
+    ("treercu, latch merged", "merged", GpDriver::Callers),
+];
+const QSBR: usize = OURS.len();
+const MEMB: usize = OURS.len() + 1;
 
 impl Crew {
     fn worker(&self, index: usize, mut ways: Ways) {
@@ -64,14 +68,9 @@ impl Crew {
             }
             let deadline = self.deadline.load(Ordering::SeqCst);
             let (calls, latency) = match (which, ways.urcu) {
-                (LATCH_OFF, _) => closed_loop(deadline, || {
-                    ways.latch_off.synchronize().expect("open");
+                (ours, _) if ours < OURS.len() => closed_loop(deadline, || {
+                    ways.ours[ours].synchronize().expect("open");
                 }),
-                (LATCH_MERGED, _) => {
-                    closed_loop(deadline, || {
-                    ways.latch_merged.synchronize().expect("open");
-                })
-                }
                 // SAFETY: registered; online while it takes part, as a thread that reads between its calls is.
                 (QSBR, Some(urcu)) => unsafe {
                     (urcu.qsbr_online)();
@@ -137,21 +136,22 @@ fn closed_loop(deadline: u64, mut call: impl FnMut()) -> (u64, Histogram<u64>) {
     (calls, latency)
 }
 
-fn open(latch: &str) -> Engine {
-    engine(&[
+fn open(latch: &str, driver: GpDriver) -> Engine {
+    let tunables = [
         ("nr_cpus", 2.into()),
         ("hz", 1000.into()),
         ("jiffies_till_first_fqs", 0.into()),
         ("early_qs", true.into()),
         ("rcu_normal_wake_from_gp", 1.into()),
         ("sr_normal_latch", latch.into()),
-    ])
+    ];
+    engine_with(&tunables, driver)
 }
 
 /// Both flood rows.
 pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row; 2] {
     pin(cores);
-    let (latch_off, latch_merged) = (open("off"), open("merged"));
+    let engines = OURS.map(|(_, latch, driver)| open(latch, driver));
     let crew = Crew {
         which: AtomicUsize::new(STOP),
         deadline: AtomicU64::new(0),
@@ -159,7 +159,8 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
         end: Barrier::new(THREADS + 1),
         results: Mutex::new(empty()),
     };
-    let mut names = vec![(LATCH_OFF, "treercu, latch off"), (LATCH_MERGED, "treercu, latch merged")];
+    let mut names: Vec<(usize, &'static str)> =
+        OURS.iter().enumerate().map(|(which, ours)| (which, ours.0)).collect();
     let urcu_ready = urcu.as_ref().ok().copied();
     if urcu_ready.is_some() {
         names.extend([(QSBR, "liburcu-qsbr"), (MEMB, "liburcu-memb")]);
@@ -168,13 +169,12 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
     let fewest: Vec<RefCell<u64>> = names.iter().map(|_| RefCell::new(u64::MAX)).collect();
     let mut competitors = std::thread::scope(|scope| {
         for index in 0..THREADS {
-            let (crew, latch_off, latch_merged) = (&crew, &latch_off, &latch_merged);
+            let (crew, engines) = (&crew, &engines);
             std::thread::Builder::new()
                 .stack_size(128 * 1024)
                 .spawn_scoped(scope, move || {
                     let ways = Ways {
-                        latch_off: latch_off.register().expect("open"),
-                        latch_merged: latch_merged.register().expect("open"),
+                        ours: engines.iter().map(|one| one.register().expect("open")).collect(),
                         urcu: urcu_ready,
                     };
                     crew.worker(index, ways);
@@ -242,9 +242,9 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
     };
     let mut conditions = vec![Condition {
         text: "none of ours starved: every thread got through in every slice".to_owned(),
-        met: fewest_of("treercu, latch off").is_some_and(|fewest| fewest >= 1.0),
+        met: fewest_of(OURS[0].0).is_some_and(|fewest| fewest >= 1.0),
     }];
-    if let (Some(ours), Some(qsbr)) = (p99("treercu, latch off"), p99("liburcu-qsbr")) {
+    if let (Some(ours), Some(qsbr)) = (p99(OURS[0].0), p99("liburcu-qsbr")) {
         conditions.push(Condition {
             text: format!("p99 over all {} us <= 2 x qsbr's {} us", figure(ours), figure(qsbr)),
             met: ours <= 2.0 * qsbr,
@@ -252,8 +252,9 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
     }
     let configuration = |latch: &str| {
         format!(
-            "64 threads on {} cores, closed loop, slices of 100 ms; nr_cpus=2, hz=1000, jiffies_till_first_fqs=0, early_qs, \
-             rcu_normal_wake_from_gp=1, sr_normal_latch={latch}, preempt=full; qsbr threads online",
+            "64 threads on {} cores, closed loop, slices of 300 ms; nr_cpus=2, hz=1000, jiffies_till_first_fqs=0, early_qs, \
+             rcu_normal_wake_from_gp=1, sr_normal_latch={latch}, preempt=full; qsbr threads online; host option gp_driver: \
+             callers carry out the kthread's steps (beside it: the kthread's own thread does)",
             cores.len()
         )
     };
@@ -276,7 +277,7 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
             configuration: configuration("off"),
             unit: "k calls/s",
             better: Better::Higher,
-            competitors: pick(&["treercu, latch off", "liburcu-qsbr", "liburcu-memb"]),
+            competitors: pick(&[OURS[0].0, "liburcu-qsbr", "liburcu-memb", OURS[1].0]),
             must: limit(Limit::Ratio(1.0)),
             goal: limit(Limit::Ratio(2.0)),
             conditions,
@@ -289,7 +290,7 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
             configuration: configuration("merged"),
             unit: "k calls/s",
             better: Better::Higher,
-            competitors: pick(&["treercu, latch merged", "liburcu-qsbr", "treercu, latch off"]),
+            competitors: pick(&[OURS[2].0, "liburcu-qsbr", OURS[0].0]),
             must: Limit::None,
             goal: Limit::None,
             conditions: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::host::{membarrier, pin, wall_ns};
 use super::report::{Better, Limit, Row, Sample};
-use super::rounds::{Slice, interleave, per_call};
+use super::rounds::{Slice, interleave, per_call, undisturbed};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const SLICE_NS: u64 = 20_000_000;
@@ -104,7 +104,7 @@ pub fn row(rounds: usize, cores: &[usize]) -> Row {
             "membarrier, one running",
             Box::new(move || {
                 pin(&[near]);
-                while_running(far, || per_call(SLICE_NS, 1, || assert!(membarrier())))
+                while_running(far, || undisturbed(2.0, || per_call(SLICE_NS, 1, || assert!(membarrier()))))
             }),
         ));
         slices.push(("futex hand-off", Box::new(move || hand_off([near, far]))));

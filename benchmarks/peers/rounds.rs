@@ -1,6 +1,6 @@
 //! Interleaving: A B C A B C …, in short slices, so that whatever disturbs the machine disturbs all.
 
-use super::host::wall_ns;
+use super::host::{process_cpu_ns, wall_ns};
 use super::report::{Competitor, Sample};
 
 /// A competitor's slice.
@@ -23,6 +23,23 @@ pub fn interleave(rounds: usize, mut slices: Vec<(&'static str, Slice<'_>)>) -> 
         }
     }
     competitors
+}
+
+/// Repeats a slice, up to ten times, in which the process did not get nearly all of `cores` cores although its threads
+/// never stop: a reader that does not run while others have its core is not the reader that the row is about. The last
+/// one counts whatever happened; how many were thrown away is shown.
+pub fn undisturbed(cores: f64, mut slice: impl FnMut() -> Sample) -> Sample {
+    for thrown in 0.. {
+        let (wall, cpu) = (wall_ns(), process_cpu_ns());
+        let mut sample = slice();
+        let share = (process_cpu_ns() - cpu) as f64 / (wall_ns() - wall) as f64;
+        if share >= 0.93 * cores || thrown == 10 {
+            sample.beside.push(("thrown away", f64::from(thrown)));
+            sample.beside.push(("cores", share));
+            return sample;
+        }
+    }
+    unreachable!("the last one counts")
 }
 
 /// Calls `f` for a slice, `batch` calls between two looks at the clock. The sample is the median time of a call, ns,

@@ -105,8 +105,12 @@ impl Shared {
     ) -> (GpWait, u32) {
         let cpu = self.gp.cpu();
         self.vcpus.get(cpu).kthread.idle_exit();
+        let mut jiffies = None;
         let (wait, marks) = loop {
             let mut host = Host::new(self, Actor::GpKthread, cpu);
+            // A caller keeps it for one grace period, which is short or left to the thread.
+            host.keeps_jiffies = self.gp.driven;
+            host.jiffies.set(jiffies);
             match role.kthread.upcoming() {
                 None => {}
                 Some(Upcoming::EarlyReport)
@@ -124,6 +128,7 @@ impl Shared {
                 .gp_step(&mut role.kthread, ctx, std::mem::replace(&mut resume, GpResume::Run), &mut host);
             host.deliver();
             let between = role.kthread.is_between();
+            jiffies = host.jiffies.get().filter(|_| !between);
             if wait != GpWait::Yield || (between && (host.marks != 0 || enough())) {
                 break (wait, host.marks);
             }

@@ -11,6 +11,7 @@ use crate::tree::StallReport;
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, Work, WorkItem, World};
+use std::cell::Cell;
 use std::num::NonZeroU32;
 
 /// Who is at work, for traces and for the question where a raised core is served.
@@ -56,6 +57,9 @@ pub(super) struct Host<'s> {
     ipis: Vec<(u32, Ipi)>,
     /// The callers that the kthread left over are to be woken.
     cleanup: bool,
+    /// Reading the clock is a good part of a grace period with nobody in the way: a jiffy that was read once is kept.
+    pub keeps_jiffies: bool,
+    pub jiffies: Cell<Option<u64>>,
     /// The caller sees to the grace-period kthread's work itself: it need not be woken.
     pub drives: bool,
     /// Marks of callers that are to be woken in the crowd.
@@ -72,6 +76,8 @@ impl<'s> Host<'s> {
             unanswered: Vec::new(),
             ipis: Vec::new(),
             cleanup: false,
+            keeps_jiffies: false,
+            jiffies: Cell::new(None),
             drives: false,
             marks: 0,
         }
@@ -133,7 +139,11 @@ impl World for Host<'_> {
     }
 
     fn jiffies(&self) -> u64 {
-        self.shared.clock.jiffies()
+        let jiffies = self.jiffies.get().unwrap_or_else(|| self.shared.clock.jiffies());
+        if self.keeps_jiffies {
+            self.jiffies.set(Some(jiffies));
+        }
+        jiffies
     }
 
     fn heavy_fence(&mut self, why: Fence) {
