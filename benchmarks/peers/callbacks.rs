@@ -127,7 +127,10 @@ pub fn row(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> Row {
             }),
         ));
     }
-    slices.push(("crossbeam-epoch, same thread", Box::new(|| crossbeam(|guard| guard.defer(count)))));
+    slices.push((
+        "crossbeam-epoch, same thread",
+        Box::new(|| crossbeam(|guard| guard.defer(count))),
+    ));
     let competitors = interleave(rounds, slices);
     let backlogs = backlogs.into_inner();
     let within = backlogs.iter().filter(|(peak, allowed)| peak <= allowed).count();

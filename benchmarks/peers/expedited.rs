@@ -4,10 +4,10 @@ use super::floor::while_running;
 use super::host::{membarrier, pin};
 use super::ours::{engine, expedited};
 use super::report::{Better, Limit, Row, Sample};
-use super::rounds::{Slice, interleave, per_call, undisturbed};
+use super::rounds::{Slice, interleave, per_call, per_call_beside};
 use super::shim::Urcu;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use treercu::config::Value;
 use treercu::host::{Engine, Handle, RcuPtr};
@@ -96,8 +96,10 @@ pub fn idle(rounds: usize, core: usize, urcu: Result<Urcu, String>) -> Row {
         });
         gate.wait();
         let mut handle = engine.register().expect("open");
-        let mut slices: Vec<(&'static str, Slice<'_>)> =
-            vec![("treercu", Box::new(move || per_call(SLICE_NS, 32, || expedited(&mut handle))))];
+        let mut slices: Vec<(&'static str, Slice<'_>)> = vec![(
+            "treercu",
+            Box::new(move || per_call(SLICE_NS, 32, || expedited(&mut handle))),
+        )];
         if let Some(urcu) = ready {
             slices.push(("liburcu-memb", urcu_slice(urcu, "memb", 32)));
             slices.push(("liburcu-qsbr", urcu_slice(urcu, "qsbr", 32)));
@@ -113,7 +115,11 @@ pub fn idle(rounds: usize, core: usize, urcu: Result<Urcu, String>) -> Row {
         unit: "ns",
         better: Better::Lower,
         competitors,
-        must: if ready.is_some() { Limit::Ratio(1.0) } else { Limit::None },
+        must: if ready.is_some() {
+            Limit::Ratio(1.0)
+        } else {
+            Limit::None
+        },
         goal: Limit::Value(150.0),
         conditions: Vec::new(),
         skipped: None,
@@ -131,6 +137,8 @@ const STOP: usize = usize::MAX;
 struct Readers {
     which: AtomicUsize,
     doing: Vec<AtomicUsize>,
+    /// Chunks that the last reader has read: the one that has a core to itself.
+    progress: AtomicU64,
 }
 
 impl Readers {
@@ -138,26 +146,37 @@ impl Readers {
         Readers {
             which: AtomicUsize::new(NOBODY),
             doing: (0..len).map(|_| AtomicUsize::new(NOBODY)).collect(),
+            progress: AtomicU64::new(0),
         }
     }
 
-    /// Has all of them read by `which` while `body` runs.
-    fn during<T>(&self, which: usize, body: impl FnOnce() -> T) -> T {
+    /// Has all of them read by `which` while `body` runs, which gets the progress of the one on the other core.
+    fn during<T>(&self, which: usize, body: impl FnOnce(&AtomicU64) -> T) -> T {
         self.switch(which);
-        let result = body();
+        let result = body(&self.progress);
         self.switch(NOBODY);
         result
     }
 
     fn switch(&self, which: usize) {
         self.which.store(which, Ordering::SeqCst);
-        while self.doing.iter().any(|doing| doing.load(Ordering::SeqCst) != which) {
+        while self
+            .doing
+            .iter()
+            .any(|doing| doing.load(Ordering::SeqCst) != which)
+        {
             std::thread::yield_now();
         }
     }
 
     /// The body of reader `index`: `chunk(which)` reads for a while and is called again until told otherwise.
-    fn run(&self, index: usize, mut enter: impl FnMut(usize), mut chunk: impl FnMut(usize), mut leave: impl FnMut(usize)) {
+    fn run(
+        &self,
+        index: usize,
+        mut enter: impl FnMut(usize),
+        mut chunk: impl FnMut(usize),
+        mut leave: impl FnMut(usize),
+    ) {
         loop {
             let which = self.which.load(Ordering::SeqCst);
             if which == NOBODY {
@@ -173,6 +192,9 @@ impl Readers {
             self.doing[index].store(which, Ordering::SeqCst);
             while self.which.load(Ordering::Relaxed) == which {
                 chunk(which);
+                if index + 1 == self.doing.len() {
+                    self.progress.fetch_add(1, Ordering::Relaxed);
+                }
             }
             leave(which);
         }
@@ -186,7 +208,8 @@ const CHUNK: u64 = 64;
 pub fn one_reader(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> Row {
     let (key, title) = ("exp-one", "expedited, one running reader");
     let configuration = "preempt=full, nr_cpus=2; caller pinned to one core, the reader to the other, in short sections without a \
-                         pause; median time of a call";
+                         pause; median time of the calls during which the reader \
+                         on the other core ran";
     let &[near, far] = cores else {
         return skipped(key, title, configuration, "it takes two cores");
     };
@@ -225,15 +248,33 @@ pub fn one_reader(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) ->
         let readers = &readers;
         let mut slices: Vec<(&'static str, Slice<'_>)> = vec![(
             "treercu",
-            Box::new(move || readers.during(OURS, || undisturbed(2.0, || per_call(SLICE_NS, 1, || expedited(&mut handle))))),
+            Box::new(move || {
+                readers.during(OURS, |far| {
+                    per_call_beside(SLICE_NS, far, || expedited(&mut handle))
+                })
+            }),
         )];
         if let Some(urcu) = ready {
-            let mut slice = urcu_slice(urcu, "memb", 1);
-            slices.push(("liburcu-memb", Box::new(move || readers.during(PEER, || undisturbed(2.0, &mut slice)))));
+            // SAFETY: registered and outside any section.
+            slices.push((
+                "liburcu-memb",
+                Box::new(move || unsafe {
+                    (urcu.memb_register)();
+                    let sample = readers.during(PEER, |far| {
+                        per_call_beside(SLICE_NS, far, || (urcu.memb_synchronize)())
+                    });
+                    (urcu.memb_unregister)();
+                    sample
+                }),
+            ));
         }
         slices.push((
             "one membarrier",
-            Box::new(move || while_running(far, || undisturbed(2.0, || per_call(SLICE_NS, 1, || assert!(membarrier()))))),
+            Box::new(move || {
+                while_running(far, |far| {
+                    per_call_beside(SLICE_NS, far, || assert!(membarrier()))
+                })
+            }),
         ));
         let competitors = interleave(rounds, slices);
         readers.switch(STOP);
@@ -246,7 +287,11 @@ pub fn one_reader(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) ->
         unit: "ns",
         better: Better::Lower,
         competitors,
-        must: if ready.is_some() { Limit::Ratio(0.8) } else { Limit::None },
+        must: if ready.is_some() {
+            Limit::Ratio(0.8)
+        } else {
+            Limit::None
+        },
         goal: Limit::RatioTo("one membarrier", 1.2),
         conditions: Vec::new(),
         skipped: None,
@@ -258,7 +303,8 @@ pub fn one_reader(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) ->
 pub fn two_readers(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> Row {
     let (key, title) = ("exp-two", "expedited, 2 readers on 2 cores, preempt=none");
     let configuration = "preempt=none, nr_cpus=2; two readers, one pinned to each core, a quiescent state after each section; the \
-                         caller on the first core; median time of a call";
+                         caller on the first core; median time of the calls during which the reader \
+                         on the other core ran";
     let &[near, far] = cores else {
         return skipped(key, title, configuration, "it takes two cores");
     };
@@ -320,12 +366,24 @@ pub fn two_readers(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -
         let ours = || -> Sample {
             // Attached for the slice only, as the readers are.
             let mut handle = engine.register_on(0).expect("open");
-            readers.during(OURS, || undisturbed(2.0, || per_call(SLICE_NS, 1, || expedited(&mut handle))))
+            readers.during(OURS, |far| {
+                per_call_beside(SLICE_NS, far, || expedited(&mut handle))
+            })
         };
         slices.push(("treercu", Box::new(ours)));
         if let Some(urcu) = ready {
-            let mut slice = urcu_slice(urcu, "qsbr", 1);
-            slices.push(("liburcu-qsbr", Box::new(move || readers.during(PEER, || undisturbed(2.0, &mut slice)))));
+            // SAFETY: registered and outside any section.
+            slices.push((
+                "liburcu-qsbr",
+                Box::new(move || unsafe {
+                    (urcu.qsbr_register)();
+                    let sample = readers.during(PEER, |far| {
+                        per_call_beside(SLICE_NS, far, || (urcu.qsbr_synchronize)())
+                    });
+                    (urcu.qsbr_unregister)();
+                    sample
+                }),
+            ));
         }
         let competitors = interleave(rounds, slices);
         readers.switch(STOP);
@@ -338,8 +396,16 @@ pub fn two_readers(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -
         unit: "ns",
         better: Better::Lower,
         competitors,
-        must: if ready.is_some() { Limit::Ratio(1.5) } else { Limit::None },
-        goal: if ready.is_some() { Limit::Ratio(1.0) } else { Limit::None },
+        must: if ready.is_some() {
+            Limit::Ratio(1.5)
+        } else {
+            Limit::None
+        },
+        goal: if ready.is_some() {
+            Limit::Ratio(1.0)
+        } else {
+            Limit::None
+        },
         conditions: Vec::new(),
         skipped: None,
         notes: missing(&urcu),
@@ -354,7 +420,11 @@ pub fn growth(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> Row
     const FEW: usize = 512;
     const MANY: usize = 4096;
     pin(&cores[..1]);
-    let engine = engine(&[("nr_cpus", 64.into()), ("hz", 1000.into()), ("preempt", "full".into())]);
+    let engine = engine(&[
+        ("nr_cpus", 64.into()),
+        ("hz", 1000.into()),
+        ("preempt", "full".into()),
+    ]);
     let ready = urcu.as_ref().ok().copied();
     let collector = crossbeam_epoch::Collector::new();
     let arrived = AtomicUsize::new(0);
@@ -461,8 +531,10 @@ fn measure(
     for _ in 0..8 {
         expedited(&mut handle);
     }
-    let mut slices: Vec<(&'static str, Slice<'_>)> =
-        vec![("treercu", Box::new(move || per_call(SLICE_NS, 8, || expedited(&mut handle))))];
+    let mut slices: Vec<(&'static str, Slice<'_>)> = vec![(
+        "treercu",
+        Box::new(move || per_call(SLICE_NS, 8, || expedited(&mut handle))),
+    )];
     if let Some(urcu) = urcu {
         slices.push(("liburcu-memb", urcu_slice(urcu, "memb", 1)));
         slices.push(("liburcu-qsbr", urcu_slice(urcu, "qsbr", 1)));

@@ -106,7 +106,11 @@ impl Crew {
         self.start.wait();
         self.end.wait();
         let cpu = (process_cpu_ns() - cpu) as f64;
-        (self.results.lock().expect("no panics").clone(), SLICE_NS as f64, cpu)
+        (
+            self.results.lock().expect("no panics").clone(),
+            SLICE_NS as f64,
+            cpu,
+        )
     }
 }
 
@@ -159,8 +163,11 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
         end: Barrier::new(THREADS + 1),
         results: Mutex::new(empty()),
     };
-    let mut names: Vec<(usize, &'static str)> =
-        OURS.iter().enumerate().map(|(which, ours)| (which, ours.0)).collect();
+    let mut names: Vec<(usize, &'static str)> = OURS
+        .iter()
+        .enumerate()
+        .map(|(which, ours)| (which, ours.0))
+        .collect();
     let urcu_ready = urcu.as_ref().ok().copied();
     if urcu_ready.is_some() {
         names.extend([(QSBR, "liburcu-qsbr"), (MEMB, "liburcu-memb")]);
@@ -218,7 +225,10 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
     for (at, one) in competitors.iter_mut().enumerate() {
         let total = totals[at].borrow();
         one.facts = vec![
-            ("p99 us over all", total.latency.value_at_quantile(0.99) as f64 / 1e3),
+            (
+                "p99 us over all",
+                total.latency.value_at_quantile(0.99) as f64 / 1e3,
+            ),
             ("max us", total.latency.max() as f64 / 1e3),
             ("fewest in a slice", *fewest[at].borrow() as f64),
             (
@@ -246,7 +256,11 @@ pub fn rows(rounds: usize, cores: &[usize], urcu: Result<Urcu, String>) -> [Row;
     }];
     if let (Some(ours), Some(qsbr)) = (p99(OURS[0].0), p99("liburcu-qsbr")) {
         conditions.push(Condition {
-            text: format!("p99 over all {} us <= 2 x qsbr's {} us", figure(ours), figure(qsbr)),
+            text: format!(
+                "p99 over all {} us <= 2 x qsbr's {} us",
+                figure(ours),
+                figure(qsbr)
+            ),
             met: ours <= 2.0 * qsbr,
         });
     }

@@ -2,8 +2,8 @@
 
 use super::host::{membarrier, pin, wall_ns};
 use super::report::{Better, Limit, Row, Sample};
-use super::rounds::{Slice, interleave, per_call, undisturbed};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use super::rounds::{Slice, interleave, per_call, per_call_beside};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 const SLICE_NS: u64 = 20_000_000;
 
@@ -70,21 +70,21 @@ fn hand_off(cores: [usize; 2]) -> Sample {
     })
 }
 
-/// A thread that runs on this core until told to stop.
-pub fn while_running<T>(core: usize, body: impl FnOnce() -> T) -> T {
-    let (running, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+/// While a thread runs on this core; `body` gets its progress.
+pub fn while_running<T>(core: usize, body: impl FnOnce(&AtomicU64) -> T) -> T {
+    let (running, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             pin(&[core]);
-            running.store(true, Ordering::SeqCst);
             while !stop.load(Ordering::Relaxed) {
+                running.fetch_add(1, Ordering::Relaxed);
                 std::hint::spin_loop();
             }
         });
-        while !running.load(Ordering::SeqCst) {
+        while running.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
-        let result = body();
+        let result = body(&running);
         stop.store(true, Ordering::SeqCst);
         result
     })
@@ -104,7 +104,9 @@ pub fn row(rounds: usize, cores: &[usize]) -> Row {
             "membarrier, one running",
             Box::new(move || {
                 pin(&[near]);
-                while_running(far, || undisturbed(2.0, || per_call(SLICE_NS, 1, || assert!(membarrier()))))
+                while_running(far, |progress| {
+                    per_call_beside(SLICE_NS, progress, || assert!(membarrier()))
+                })
             }),
         ));
         slices.push(("futex hand-off", Box::new(move || hand_off([near, far]))));

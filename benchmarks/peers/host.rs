@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 /// Nanoseconds of a clock.
 fn clock(id: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a timespec of ours.
     unsafe { libc::clock_gettime(id, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
@@ -69,7 +72,9 @@ pub fn register_membarrier() -> bool {
 }
 
 fn file(path: &str) -> Option<String> {
-    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    std::fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
 }
 
 /// What the figures were measured on.

@@ -4,8 +4,8 @@
 
 mod callbacks;
 mod expedited;
-mod floor;
 mod flood;
+mod floor;
 mod host;
 mod ours;
 mod read;
@@ -53,7 +53,9 @@ fn arguments() -> Result<Arguments, String> {
             "--json" => parsed.json = Some(value()?),
             "--rows" => parsed.rows = value()?.split(',').map(str::to_owned).collect(),
             "--rounds" => {
-                parsed.rounds = value()?.parse().map_err(|_| "--rounds takes a number".to_owned())?;
+                parsed.rounds = value()?
+                    .parse()
+                    .map_err(|_| "--rounds takes a number".to_owned())?;
                 if parsed.rounds == 0 {
                     return Err("--rounds takes a number from 1".to_owned());
                 }
@@ -87,7 +89,10 @@ fn main() -> ExitCode {
     let urcu = Urcu::load();
     let facts = host::facts();
     println!("{facts}");
-    println!("{} rounds, interleaved; median [quartiles]; ours/it: median and quartiles of the rounds' ratios\n", arguments.rounds);
+    println!(
+        "{} rounds, interleaved; median [quartiles]; ours/it: median and quartiles of the rounds' ratios\n",
+        arguments.rounds
+    );
     let mut rows: Vec<Row> = Vec::new();
     for key in &arguments.rows {
         let rounds = arguments.rounds;

@@ -46,11 +46,7 @@ fn crossbeam(handle: &crossbeam_epoch::LocalHandle, shared: &crossbeam_epoch::At
 }
 
 #[inline(never)]
-fn seize(
-    collector: &seize::Collector,
-    shared: &std::sync::atomic::AtomicPtr<u64>,
-    n: u64,
-) -> u64 {
+fn seize(collector: &seize::Collector, shared: &std::sync::atomic::AtomicPtr<u64>, n: u64) -> u64 {
     use seize::Guard;
     let mut sum = 0u64;
     for _ in 0..n {
@@ -85,7 +81,11 @@ fn row(
     core: usize,
 ) -> Row {
     pin(&[core]);
-    let engine = engine(&[("nr_cpus", 2.into()), ("hz", 1000.into()), ("preempt", preempt.into())]);
+    let engine = engine(&[
+        ("nr_cpus", 2.into()),
+        ("hz", 1000.into()),
+        ("preempt", preempt.into()),
+    ]);
     let shared = RcuPtr::new(&engine, 1u64);
     let handle = engine.register().expect("open");
     let other = crossbeam_epoch::Collector::new();
@@ -105,11 +105,17 @@ fn row(
             None
         }
     };
-    let mut slices: Vec<(&'static str, Slice<'_>)> =
-        vec![("treercu, handle", Box::new(|| timed(|n| ours_handle(&handle, &shared, n))))];
+    let mut slices: Vec<(&'static str, Slice<'_>)> = vec![(
+        "treercu, handle",
+        Box::new(|| timed(|n| ours_handle(&handle, &shared, n))),
+    )];
     if let Some(reader) = &reader {
         for flavour in [first, second] {
-            let name = if flavour == "memb" { "liburcu-memb" } else { "liburcu-qsbr" };
+            let name = if flavour == "memb" {
+                "liburcu-memb"
+            } else {
+                "liburcu-qsbr"
+            };
             slices.push((
                 name,
                 Box::new(move || {
@@ -130,7 +136,10 @@ fn row(
         "crossbeam-epoch",
         Box::new(|| timed(|n| crossbeam(&other_handle, &other_shared, n))),
     ));
-    slices.push(("seize", Box::new(|| timed(|n| seize(&collector, &seize_shared, n)))));
+    slices.push((
+        "seize",
+        Box::new(|| timed(|n| seize(&collector, &seize_shared, n))),
+    ));
     let competitors = interleave(rounds, slices);
     // SAFETY: nobody else has it.
     drop(unsafe { other_shared.into_owned() });

@@ -150,8 +150,7 @@ impl Row {
             Limit::Value(limit) => Some(self.within(median(&self.ours().samples), limit)),
             Limit::RatioTo(name, limit) => {
                 let peer = self.competitors.iter().position(|one| one.name == name)?;
-                self.ratio(0, peer)
-                    .map(|[_, ratio, _]| self.within(ratio, limit))
+                self.ratio(0, peer).map(|[_, ratio, _]| self.within(ratio, limit))
             }
         }
     }
@@ -251,7 +250,10 @@ impl Row {
             };
             match limit {
                 Limit::None => "-".to_owned(),
-                _ => format!("{}: {word}", self.limit_text(limit).replace("<=", "≤").replace(">=", "≥")),
+                _ => format!(
+                    "{}: {word}",
+                    self.limit_text(limit).replace("<=", "≤").replace(">=", "≥")
+                ),
             }
         };
         if let Some(why) = &self.skipped {

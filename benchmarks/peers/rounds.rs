@@ -1,7 +1,8 @@
 //! Interleaving: A B C A B C …, in short slices, so that whatever disturbs the machine disturbs all.
 
-use super::host::{process_cpu_ns, wall_ns};
+use super::host::wall_ns;
 use super::report::{Competitor, Sample};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A competitor's slice.
 pub type Slice<'a> = Box<dyn FnMut() -> Sample + 'a>;
@@ -9,8 +10,7 @@ pub type Slice<'a> = Box<dyn FnMut() -> Sample + 'a>;
 /// One slice of each to warm up, then `rounds` rounds. Every other round goes backwards, so that nobody always
 /// follows the same neighbour.
 pub fn interleave(rounds: usize, mut slices: Vec<(&'static str, Slice<'_>)>) -> Vec<Competitor> {
-    let mut competitors: Vec<Competitor> =
-        slices.iter().map(|(name, _)| Competitor::new(name)).collect();
+    let mut competitors: Vec<Competitor> = slices.iter().map(|(name, _)| Competitor::new(name)).collect();
     for (_, slice) in &mut slices {
         slice();
     }
@@ -25,21 +25,38 @@ pub fn interleave(rounds: usize, mut slices: Vec<(&'static str, Slice<'_>)>) -> 
     competitors
 }
 
-/// Repeats a slice, up to ten times, in which the process did not get nearly all of `cores` cores although its threads
-/// never stop: a reader that does not run while others have its core is not the reader that the row is about. The last
-/// one counts whatever happened; how many were thrown away is shown.
-pub fn undisturbed(cores: f64, mut slice: impl FnMut() -> Sample) -> Sample {
-    for thrown in 0.. {
-        let (wall, cpu) = (wall_ns(), process_cpu_ns());
-        let mut sample = slice();
-        let share = (process_cpu_ns() - cpu) as f64 / (wall_ns() - wall) as f64;
-        if share >= 0.93 * cores || thrown == 10 {
-            sample.beside.push(("thrown away", f64::from(thrown)));
-            sample.beside.push(("cores", share));
-            return sample;
+/// Calls `f` for a slice and counts only those calls during which `progress` moved: a reader whose core was taken by
+/// others is not the running reader that a row is about. The sample is the median time of a call, ns, with the mean
+/// beside it, and the share of calls that counted. Where too few did the slice is repeated, up to ten times.
+pub fn per_call_beside(slice_ns: u64, progress: &AtomicU64, mut f: impl FnMut()) -> Sample {
+    /// Enough for a median.
+    const ENOUGH: usize = 20;
+    let mut times = Vec::with_capacity(1 << 16);
+    let mut calls = 0;
+    for _ in 0..10 {
+        let start = wall_ns();
+        let mut before = start;
+        while before - start < slice_ns {
+            let moved = progress.load(Ordering::Relaxed);
+            f();
+            let now = wall_ns();
+            calls += 1;
+            if progress.load(Ordering::Relaxed) != moved {
+                times.push((now - before) as f64);
+            }
+            before = now;
+        }
+        if times.len() >= ENOUGH {
+            break;
         }
     }
-    unreachable!("the last one counts")
+    Sample {
+        value: super::report::median(&times),
+        beside: vec![
+            ("mean", times.iter().sum::<f64>() / times.len() as f64),
+            ("counted", times.len() as f64 / f64::from(calls)),
+        ],
+    }
 }
 
 /// Calls `f` for a slice, `batch` calls between two looks at the clock. The sample is the median time of a call, ns,

@@ -9,7 +9,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benchmarks/peers/urcu.c");
 /// As much optimisation as the crate itself gets; and no bad luck: a loop of five instructions that lies across two
 /// cache lines takes twice as long.
-const FLAGS: [&str; 5] = ["-O3", "-Wall", "-pthread", "-falign-functions=64", "-falign-loops=64"];
+const FLAGS: [&str; 5] = [
+    "-O3",
+    "-Wall",
+    "-pthread",
+    "-falign-functions=64",
+    "-falign-loops=64",
+];
 const LIBRARIES: [&str; 2] = ["-lurcu-memb", "-lurcu-qsbr"];
 
 type Plain = unsafe extern "C" fn();
@@ -36,8 +42,10 @@ pub struct Urcu {
 
 /// Folder for what is compiled here.
 fn folder() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target"),
+        PathBuf::from,
+    );
     target.join("peers")
 }
 

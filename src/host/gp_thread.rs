@@ -123,9 +123,12 @@ impl Shared {
                 Some(Upcoming::Scan(leaf)) => self.prepare_scan(leaf, &mut host),
             }
             let ctx = host.ctx();
-            let wait = self
-                .rcu
-                .gp_step(&mut role.kthread, ctx, std::mem::replace(&mut resume, GpResume::Run), &mut host);
+            let wait = self.rcu.gp_step(
+                &mut role.kthread,
+                ctx,
+                std::mem::replace(&mut resume, GpResume::Run),
+                &mut host,
+            );
             host.deliver();
             let between = role.kthread.is_between();
             jiffies = host.jiffies.get().filter(|_| !between);

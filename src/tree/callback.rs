@@ -60,7 +60,11 @@ impl<C: Callback> Rcu<C> {
             world.emit(|| segments("SegCBQueued", &own.cblist));
             // SeqCst where it matters to somebody who looks without the lock (a tick that is about to stop, a barrier):
             // that there is a callback at all.
-            let order = if own.cblist.len() == 1 { Ordering::SeqCst } else { Ordering::Relaxed };
+            let order = if own.cblist.len() == 1 {
+                Ordering::SeqCst
+            } else {
+                Ordering::Relaxed
+            };
             rdp.cblist_len.store(own.cblist.len(), order);
             let mark = own.qlen_last_fqs_check + self.tun.qhimark as u64;
             if own.cblist.len() > mark {

@@ -156,6 +156,10 @@ mod tests {
             one.push_back(value);
             all.append(&mut one);
         }
-        assert!(all.rest.len() + 1 <= 2 * 20_000 / CHUNK, "{} chunks", all.rest.len());
+        assert!(
+            all.rest.len() + 1 <= 2 * 20_000 / CHUNK,
+            "{} chunks",
+            all.rest.len()
+        );
     }
 }
