@@ -17,10 +17,9 @@ use super::engine::Shared;
 use crate::sync::{Ordering, fence};
 use crate::tree::{GpResume, GpWait};
 
-/// Looks at the role before a caller goes to sleep.
-const SPINS: u32 = 2 * SPINS_A_TURN;
-/// Looks before it lets others have the core: a few grace periods long.
-const SPINS_A_TURN: u32 = 200;
+/// Looks at the role before a caller goes to sleep: a few grace periods long. Giving up the core instead lets the
+/// callers that stay awake call more often and the others wait longer.
+const SPINS: u32 = 256;
 /// Grace periods that a caller carries out for others before it calls the kthread's own thread.
 const FOR_OTHERS: u32 = 16;
 
@@ -38,10 +37,6 @@ impl Shared {
                 self.gp.spinners.fetch_add(1, Ordering::SeqCst);
             }
             spins += 1;
-            if spins.is_multiple_of(SPINS_A_TURN) && self.gp.role.is_locked() {
-                // Perhaps it is this core that its holder wants.
-                std::thread::yield_now();
-            }
             std::hint::spin_loop();
         }
         self.gp.spinners.fetch_sub(1, Ordering::SeqCst);

@@ -60,6 +60,8 @@ pub(super) struct Host<'s> {
     /// Reading the clock is a good part of a grace period with nobody in the way: a jiffy that was read once is kept.
     pub keeps_jiffies: bool,
     pub jiffies: Cell<Option<u64>>,
+    /// The reading that this jiffy came from, for the rest of the same step.
+    now: Cell<Option<u64>>,
     /// The caller sees to the grace-period kthread's work itself: it need not be woken.
     pub drives: bool,
     /// Marks of callers that are to be woken in the crowd.
@@ -78,6 +80,7 @@ impl<'s> Host<'s> {
             cleanup: false,
             keeps_jiffies: false,
             jiffies: Cell::new(None),
+            now: Cell::new(None),
             drives: false,
             marks: 0,
         }
@@ -135,12 +138,17 @@ impl Shared {
 
 impl World for Host<'_> {
     fn now(&self) -> u64 {
-        self.shared.clock.now()
+        self.now.get().unwrap_or_else(|| self.shared.clock.now())
     }
 
     fn jiffies(&self) -> u64 {
-        let jiffies = self.jiffies.get().unwrap_or_else(|| self.shared.clock.jiffies());
+        if let Some(jiffies) = self.jiffies.get() {
+            return jiffies;
+        }
+        let now = self.shared.clock.now();
+        let jiffies = now / self.shared.clock.tick_ns;
         if self.keeps_jiffies {
+            self.now.set(Some(now));
             self.jiffies.set(Some(jiffies));
         }
         jiffies
