@@ -849,7 +849,9 @@ proptest! {
                         id += 1;
                     }
                     let finished = usize::from(finish).min(out.len());
-                    (0..finished).for_each(|_| drop(out.pop_front()));
+                    for _ in 0..finished {
+                        out.pop_front();
+                    }
                     let back = taken[finished..].iter().map(|&x| (x, For::Ready)).collect::<Vec<_>>();
                     model.row.splice(0..0, back);
                     model.unfinished -= finished as u64;
