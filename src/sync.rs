@@ -55,6 +55,20 @@ impl<T> WorldLock<T> {
         after_lock();
         guard
     }
+
+    /// Locks if nobody holds it, then a full barrier.
+    #[inline]
+    pub fn try_lock(&self) -> Option<parking_lot::MutexGuard<'_, T>> {
+        let guard = self.0.try_lock()?;
+        after_lock();
+        Some(guard)
+    }
+
+    /// Somebody holds it, or did a moment ago.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
 }
 
 /// The full barrier that follows the acquisition of a lock.

@@ -2,6 +2,7 @@
 
 use super::callback::HostCb;
 use super::clock::monotonic_ns;
+use super::crowd::mark_of;
 use super::engine::Shared;
 use super::slot::Slot;
 use super::softirq::{SharedRef, invoking};
@@ -58,6 +59,7 @@ impl Kicker {
     /// What the thread is to see was made true before.
     pub fn kick(&self) {
         self.shared.slots.get(self.slot).wait.kick(self.shared.parking);
+        self.shared.crowd.wake(self.shared.parking, super::crowd::ALL);
     }
 }
 
@@ -171,17 +173,29 @@ impl Shared {
         self.may_block("synchronize", slot)?;
         self.leave_scan_set(slot);
         let cpu = slot.cpu();
-        let (number, waiter) = slot.begin_wait();
+        // Who wakes now and then to look around sleeps by itself, the others in the crowd.
+        let alone = patience.every_ns().is_some();
+        let mark = if alone { 0 } else { mark_of(self.rcu.get_state()) };
+        let (number, waiter) = slot.begin_wait(mark);
         let mut host = Host::new(self, Actor::Thread, cpu);
+        host.drives = self.gp.driven;
         let route = self.rcu.synchronize(host.ctx(), waiter, &mut host);
         host.deliver();
         let direct = route == Route::Direct;
+        if host.drives {
+            self.drive(|| slot.wait.served(number).is_some());
+        }
         if direct {
             self.counters.direct.fetch_add(1, Ordering::Relaxed);
         } else {
             self.ticks.want(self, cpu);
         }
-        let served = self.block_outside(slot, number, patience);
+        let over = || self.stopping() || patience.is_over();
+        let served = if alone {
+            self.block_outside(slot, number, patience)
+        } else {
+            slot.wait.block_in(&self.crowd, number, self.parking, over)
+        };
         self.run_again(slot);
         match served {
             Some(gp_seq) => Ok(Some(Served { gp_seq, direct })),
@@ -192,7 +206,7 @@ impl Shared {
     pub(super) fn barrier(&self, slot: &Slot, patience: Patience<'_>) -> Result<Option<()>> {
         self.may_block("barrier", slot)?;
         self.leave_scan_set(slot);
-        let (number, waiter) = slot.begin_wait();
+        let (number, waiter) = slot.begin_wait(0);
         let mut host = Host::new(self, Actor::Thread, slot.cpu());
         self.rcu.barrier(waiter, &mut host);
         host.deliver();

@@ -3,6 +3,7 @@
 use super::callback::HostCb;
 use super::calls::{GiveUp, Patience};
 use super::clock::{Clock, monotonic_ns};
+use super::crowd::Crowd;
 use super::gp_thread::GpControl;
 use super::order::{FenceMode, HeavyFence};
 use super::os::{self, ParkMode};
@@ -47,6 +48,19 @@ impl TimerMode {
     }
 }
 
+/// Who carries out the steps of the grace-period kthread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpDriver {
+    /// A thread of its own, as in the kernel.
+    Kthread,
+    /// A caller of `synchronize_rcu()` on the direct-wake route, instead of going to sleep, while no reader has to be
+    /// waited for; else the kthread's own thread. Many more calls a second where there are more callers than cores, at
+    /// the price of latencies that say nothing about the kernel's. With `gp_preinit_delay`, `gp_init_delay` or
+    /// `gp_cleanup_delay` it is always the thread. The kthread's CPU time ([`Engine::thread_cpu`]) does not include
+    /// what callers did for it.
+    Callers,
+}
+
 /// How to open an engine; nothing here is a tunable of RCU.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -58,6 +72,8 @@ pub struct Options {
     pub timer: TimerMode,
     /// vCPU of the grace-period kthread at first; `None`: the highest-numbered one that is online.
     pub gp_kthread_cpu: Option<u32>,
+    /// Who carries out its steps.
+    pub gp_driver: GpDriver,
     /// Callbacks run on a thread per vCPU (`rcuc/N`) instead of one for all (`ksoftirqd`).
     pub rcuc: bool,
     /// Keep this many trace events; 0: no trace.
@@ -71,6 +87,7 @@ impl Default for Options {
             park: ParkMode::Auto,
             timer: TimerMode::Wheel,
             gp_kthread_cpu: None,
+            gp_driver: GpDriver::Kthread,
             rcuc: false,
             trace_limit: 0,
         }
@@ -123,6 +140,7 @@ pub(super) struct Shared {
     pub clock: Clock,
     pub fence: HeavyFence,
     pub parking: Parking,
+    pub crowd: Crowd,
     pub timer: TimerMode,
     pub rcuc: bool,
     pub slots: Slots,
@@ -213,6 +231,7 @@ impl Shared {
         for slot in self.slots.made() {
             slot.wait.kick(self.parking);
         }
+        self.crowd.wake(self.parking, super::crowd::ALL);
     }
 
     /// Attaches a thread to a vCPU.
@@ -373,6 +392,10 @@ impl Engine {
             ));
         }
         os::watch_forks();
+        let driven = options.gp_driver == GpDriver::Callers
+            && tun.gp_preinit_delay == 0
+            && tun.gp_init_delay == 0
+            && tun.gp_cleanup_delay == 0;
         let rcu = Rcu::new(&tun)?;
         let trace = (options.trace_limit > 0)
             .then(|| WorldLock::new(Trace::new(rcu.is_preemptible(), options.trace_limit)));
@@ -383,11 +406,12 @@ impl Engine {
             clock: Clock::start(tun.hz),
             fence,
             parking,
+            crowd: Crowd::default(),
             timer: options.timer,
             rcuc: options.rcuc,
             slots: Slots::new(fence.reader_bits()),
             vcpus: Vcpus::new(tun.nr_cpus, tun.maxcpus),
-            gp: GpControl::new(gp_cpu),
+            gp: GpControl::new(gp_cpu, driven),
             ticks: Ticks::new(tun.nr_cpus),
             soft: Softirq::new(tun.nr_cpus, options.rcuc),
             counters: HostCounters::default(),
@@ -626,14 +650,14 @@ fn finish(shared: &SharedRef, deadline: Duration, patience: Patience<'_>) -> Res
     // A callback may queue another one; those are waited for too, for as long as there is time.
     let mut in_time = true;
     while in_time && (0..shared.tun.nr_cpus).any(|cpu| shared.rcu.needs_cpu(cpu)) {
-        let (number, waiter) = slot.begin_wait();
+        let (number, waiter) = slot.begin_wait(0);
         shared.rcu.barrier(waiter, &mut host);
         host.deliver();
         in_time = shared.block_until(slot, number, Some(until), patience).is_some();
     }
     // A last full grace period: callers that are still blocked are served by it, and what readers see stays.
     if in_time {
-        let (number, waiter) = slot.begin_wait();
+        let (number, waiter) = slot.begin_wait(0);
         let ctx = host.ctx();
         shared.rcu.synchronize(ctx, waiter, &mut host);
         host.deliver();

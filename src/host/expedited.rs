@@ -26,7 +26,7 @@ impl Shared {
         waiter.renew(slot.token(number));
         let call = self.rcu.exp_begin();
         let gp_seq = call.gp_seq();
-        let done = self.drive(slot, number, &waiter, call, patience);
+        let done = self.drive_expedited(slot, number, &waiter, call, patience);
         self.run_again(slot);
         if !done {
             return self.closed_meanwhile("synchronize_expedited", patience);
@@ -39,7 +39,7 @@ impl Shared {
 
     /// Steps the call until it is done; false: the engine stops, or the caller gave up and nobody relies on this
     /// thread any more.
-    fn drive(
+    fn drive_expedited(
         &self,
         slot: &Slot,
         number: u64,
@@ -118,9 +118,9 @@ impl Shared {
 
     fn adopt(&self, slot: &Slot, call: ExpCall, before: &Waiter) {
         slot.set_cpu(self.vcpus.next_in_turn());
-        let (number, waiter) = slot.begin_wait();
+        let (number, waiter) = slot.begin_wait(0);
         self.rcu.exp_adopt(before, &waiter);
-        if self.drive(slot, number, &waiter, call, Patience(None)) {
+        if self.drive_expedited(slot, number, &waiter, call, Patience(None)) {
             self.slots.put_back(slot);
         }
     }

@@ -9,7 +9,7 @@ use super::park::Park;
 use super::vcpu::Kind;
 use super::world::{Actor, Covered, Host};
 use crate::stats::Resolution;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, WorldLock};
 use crate::tree::{GpKthread, GpResume, GpWait, Upcoming};
 use crate::wheel::wheel_expiry;
 
@@ -21,14 +21,34 @@ pub(super) struct GpControl {
     pub park: Park,
     cpu: AtomicU32,
     pub cpu_ns: AtomicU64,
+    /// The kthread's variables: who holds this lock *is* the kthread.
+    pub(super) role: WorldLock<Role>,
+    /// Callers may be it, see [`super::drive`].
+    pub(super) driven: bool,
+    /// Callers that are about to look whether they can be it.
+    pub(super) spinners: AtomicU32,
+}
+
+/// What makes somebody the grace-period kthread.
+#[derive(Debug)]
+pub(super) struct Role {
+    pub kthread: GpKthread,
+    /// It sleeps until some time, which only the thread itself can do.
+    pub timed: bool,
 }
 
 impl GpControl {
-    pub fn new(cpu: u32) -> Self {
+    pub fn new(cpu: u32, driven: bool) -> Self {
         GpControl {
             park: Park::default(),
             cpu: AtomicU32::new(cpu),
             cpu_ns: AtomicU64::new(0),
+            role: WorldLock::new(Role {
+                kthread: GpKthread::default(),
+                timed: false,
+            }),
+            driven,
+            spinners: AtomicU32::new(0),
         }
     }
 
@@ -41,41 +61,26 @@ impl GpControl {
 impl Shared {
     pub(super) fn gp_thread(&self) {
         super::os::precise_timers();
-        let mut kthread = GpKthread::default();
         let mut resume = GpResume::Run;
-        let mut cpu = self.gp.cpu();
-        self.vcpus.get(cpu).kthread.idle_exit();
         loop {
-            let mut host = Host::new(self, Actor::GpKthread, cpu);
-            match kthread.upcoming() {
-                None => {}
-                Some(Upcoming::EarlyReport)
-                    if self.tun.early_qs && !self.prepare_early_report(cpu, &mut host) =>
-                {
-                    // Non-preemptible threads were asked; the last of them reports this vCPU.
-                    kthread.decline_early_report();
-                }
-                Some(Upcoming::EarlyReport) => {}
-                Some(Upcoming::Scan(leaf)) => self.prepare_scan(leaf, &mut host),
-            }
-            let ctx = host.ctx();
-            let wait = self.rcu.gp_step(&mut kthread, ctx, resume, &mut host);
-            host.deliver();
-            resume = GpResume::Run;
+            let (wait, marks) = {
+                let mut role = self.gp.role.lock();
+                self.place_kthread();
+                self.gp_run(&mut role, std::mem::replace(&mut resume, GpResume::Run), || false)
+            };
+            self.wake_crowd(marks);
             match wait {
-                GpWait::Yield => continue,
+                GpWait::Yield => {}
                 GpWait::Delay { jiffies } => {
                     let until = self.timeout_at(jiffies);
                     while monotonic_ns() < until && !self.stopping() && !self.hurried() {
-                        self.gp_sleep(cpu, Some(until), || false);
+                        self.gp_sleep(Some(until), || false);
                     }
                 }
-                GpWait::Request { ticket } => {
-                    self.gp_sleep(cpu, None, || self.rcu.gp_ticket_is_old(ticket));
-                }
+                GpWait::Request { ticket } => self.gp_sleep(None, || self.rcu.gp_ticket_is_old(ticket)),
                 GpWait::Timeout { jiffies, ticket } => {
                     let until = self.timeout_at(jiffies);
-                    self.gp_sleep(cpu, Some(until), || self.rcu.gp_ticket_is_old(ticket));
+                    self.gp_sleep(Some(until), || self.rcu.gp_ticket_is_old(ticket));
                     if monotonic_ns() >= until || self.hurried() {
                         resume = GpResume::TimedOut;
                         if self.timer == TimerMode::Wheel {
@@ -87,8 +92,62 @@ impl Shared {
             if self.stopping() {
                 break;
             }
-            cpu = self.place_kthread(cpu);
         }
+    }
+
+    /// Runs the kthread on its vCPU until it has to wait, or between two grace periods until there are callers to be
+    /// woken or `enough` says so. Gives their marks in the crowd too: they are woken once the role is free.
+    pub(super) fn gp_run(
+        &self,
+        role: &mut Role,
+        mut resume: GpResume,
+        enough: impl Fn() -> bool,
+    ) -> (GpWait, u32) {
+        let cpu = self.gp.cpu();
+        self.vcpus.get(cpu).kthread.idle_exit();
+        let mut jiffies = None;
+        let (wait, marks) = loop {
+            let mut host = Host::new(self, Actor::GpKthread, cpu);
+            // A caller keeps it for one grace period, which is short or left to the thread.
+            host.keeps_jiffies = self.gp.driven;
+            host.jiffies.set(jiffies);
+            match role.kthread.upcoming() {
+                None => {}
+                Some(Upcoming::EarlyReport)
+                    if self.tun.early_qs && !self.prepare_early_report(cpu, &mut host) =>
+                {
+                    // Non-preemptible threads were asked; the last of them reports this vCPU.
+                    role.kthread.decline_early_report();
+                }
+                Some(Upcoming::EarlyReport) => {}
+                Some(Upcoming::Scan(leaf)) => self.prepare_scan(leaf, &mut host),
+            }
+            let ctx = host.ctx();
+            let wait = self.rcu.gp_step(
+                &mut role.kthread,
+                ctx,
+                std::mem::replace(&mut resume, GpResume::Run),
+                &mut host,
+            );
+            host.deliver();
+            let between = role.kthread.is_between();
+            jiffies = host.jiffies.get().filter(|_| !between);
+            if wait != GpWait::Yield || (between && (host.marks != 0 || enough())) {
+                break (wait, host.marks);
+            }
+        };
+        let mut host = Host::new(self, Actor::GpKthread, cpu);
+        // Switching away from the kthread is a quiescent state of its vCPU, if nothing else is there.
+        if let Some(gp_seq) = self.rcu.owed_gp(cpu) {
+            crate::sync::fence(Ordering::SeqCst); // F2
+            if self.vcpus.get(cpu).active() == 0 {
+                self.rcu
+                    .record_observed_qs(cpu, gp_seq, Resolution::ContextSwitch, &mut host);
+            }
+        }
+        self.vcpus.get(cpu).kthread.idle_enter();
+        role.timed = matches!(wait, GpWait::Timeout { .. } | GpWait::Delay { .. });
+        (wait, marks)
     }
 
     /// By the monotonic clock.
@@ -102,18 +161,8 @@ impl Shared {
         }
     }
 
-    /// Off the vCPU until woken or the time has come.
-    fn gp_sleep(&self, cpu: u32, until: Option<u64>, woken: impl Fn() -> bool) {
-        let mut host = Host::new(self, Actor::GpKthread, cpu);
-        // Switching away from the kthread is a quiescent state of its vCPU, if nothing else is there.
-        if let Some(gp_seq) = self.rcu.owed_gp(cpu) {
-            crate::sync::fence(Ordering::SeqCst); // F2
-            if self.vcpus.get(cpu).active() == 0 {
-                self.rcu
-                    .record_observed_qs(cpu, gp_seq, Resolution::ContextSwitch, &mut host);
-            }
-        }
-        self.vcpus.get(cpu).kthread.idle_enter();
+    /// Sleeps until woken or the time has come; the kthread is off its vCPU.
+    fn gp_sleep(&self, until: Option<u64>, woken: impl Fn() -> bool) {
         self.gp.cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
         let until = if self.hurried() {
             Some(until.unwrap_or(u64::MAX).min(monotonic_ns() + HURRIED_NS))
@@ -125,28 +174,25 @@ impl Shared {
             let late = until.is_some_and(|at| monotonic_ns() >= at);
             if woken() || late || self.stopping() {
                 self.gp.park.withdraw();
-                break;
+                return;
             }
             self.gp.park.sleep(self.parking, until);
             if self.hurried() {
                 self.gp.park.withdraw();
-                break;
+                return;
             }
         }
-        self.vcpus.get(cpu).kthread.idle_exit();
     }
 
-    /// Stays on its vCPU unless that went offline.
-    fn place_kthread(&self, cpu: u32) -> u32 {
+    /// Stays on its vCPU unless that went offline. Only the thread itself moves.
+    fn place_kthread(&self) {
+        let cpu = self.gp.cpu();
         if self.vcpus.is_online(cpu) {
-            return cpu;
+            return;
         }
         let to = self.vcpus.online().next_back().unwrap_or(cpu);
-        self.vcpus.get(cpu).kthread.idle_enter();
-        self.vcpus.get(to).kthread.idle_exit();
         self.gp.cpu.store(to, Ordering::Relaxed);
         self.counters.gp_migrations.fetch_add(1, Ordering::Relaxed);
-        to
     }
 
     /// The kthread is going to say that its own vCPU is quiescent. True of the kthread, and of the other threads

@@ -35,18 +35,22 @@
 //! | `vcpu` | virtual CPUs and their scan sets |
 //! | `slot` | records of attached threads, and what they block on |
 //! | `gp_thread`, `tick`, `softirq` | the engine's threads |
+//! | `drive` | callers that carry out the grace-period thread's steps themselves |
 //! | `hotplug` | virtual CPUs coming and going |
 //! | `inspect` | what an engine is doing |
 //! | `world` | the engine's requests, answered |
 //! | `stalls` | stall reports with the threads' names |
 //! | `facts` | what machine this is |
 //! | `callback` | what `call_rcu()` queues |
-//! | `park`, `clock`, `os` | blocking, time, the rest of the operating system |
+//! | `park`, `crowd` | blocking: alone, and together with others whom one grace period releases |
+//! | `clock`, `os` | time, the rest of the operating system |
 
 mod attachment;
 mod callback;
 mod calls;
 mod clock;
+mod crowd;
+mod drive;
 mod engine;
 mod expedited;
 mod facts;
@@ -69,7 +73,7 @@ mod world;
 
 pub use attachment::Attachment;
 pub use calls::{GiveUp, Kicker, Served};
-pub use engine::{Engine, Lateness, Options, Remaining, State, ThreadCpu, TimerMode};
+pub use engine::{Engine, GpDriver, Lateness, Options, Remaining, State, ThreadCpu, TimerMode};
 pub use facts::HostFacts;
 pub use handle::{Handle, ReadGuard, Section, ThreadGuard};
 pub use order::FenceMode;

@@ -3,11 +3,13 @@
 //! Slots live as long as their engine and are handed from thread to thread, so that whoever completes a
 //! wait or looks at a reader never touches freed memory.
 
+use super::crowd::Crowd;
 use super::park::{Park, Parking};
 use super::reader::ReaderWords;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, WorldLock};
 use crate::tree::Reader;
 use crate::tree::waiters::Waiter;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 /// One attached thread.
@@ -51,24 +53,59 @@ pub(super) struct Wait {
     done: AtomicU64,
     /// `gp_seq` of the grace period that completed it.
     served_by: AtomicU64,
+    /// Its mark in the crowd; 0: the thread sleeps on a word of its own.
+    mark: AtomicU32,
 }
 
 impl Wait {
     /// Begins a wait; gives its number.
     pub fn begin(&self) -> u64 {
+        self.begin_marked(0)
+    }
+
+    /// Begins a wait that sleeps in the crowd under this mark; gives its number.
+    pub fn begin_marked(&self, mark: u32) -> u64 {
         let number = self.number.load(Ordering::Relaxed) + 1;
         self.number.store(number, Ordering::Relaxed);
+        self.mark.store(mark, Ordering::Relaxed);
         number
     }
 
     /// Somebody completes wait `number`. The maximum, so that a late completion of an earlier wait does
-    /// not undo it.
-    pub fn complete(&self, number: u64, gp_seq: u64, how: Parking) {
+    /// not undo it. A mark: who sleeps under it is to be woken in the crowd.
+    ///
+    /// The mark is that of wait `number`, seen by way of the list or callback that led here, or, after a
+    /// cancelled wait, that of a later one, whose wake-up is one too many.
+    pub fn complete(&self, number: u64, gp_seq: u64, how: Parking) -> Option<NonZeroU32> {
         if self.number.load(Ordering::Relaxed) == number {
             self.served_by.store(gp_seq, Ordering::Relaxed);
         }
+        let mark = NonZeroU32::new(self.mark.load(Ordering::Relaxed));
         self.done.fetch_max(number, Ordering::SeqCst);
-        self.park.wake(how);
+        if mark.is_none() {
+            self.park.wake(how);
+        }
+        mark
+    }
+
+    /// Blocks in the crowd until wait `number` is over or `give_up` says so; `None` then.
+    pub fn block_in(
+        &self,
+        crowd: &Crowd,
+        number: u64,
+        how: Parking,
+        give_up: impl Fn() -> bool,
+    ) -> Option<u64> {
+        let mark = NonZeroU32::new(self.mark.load(Ordering::Relaxed)).expect("a marked wait");
+        loop {
+            if let Some(gp_seq) = self.served(number) {
+                return Some(gp_seq);
+            }
+            if give_up() {
+                return None;
+            }
+            crowd.sleep(how, mark, || self.served(number).is_some() || give_up());
+        }
     }
 
     /// The grace period that served wait `number`, if it is over.
@@ -144,9 +181,9 @@ impl Slot {
         self.cpu.store(cpu, Ordering::Release);
     }
 
-    /// Begins a wait and gives the tree's handle on it.
-    pub fn begin_wait(&self) -> (u64, Waiter) {
-        let number = self.wait.begin();
+    /// Begins a wait, in the crowd if it has a mark, and gives the tree's handle on it.
+    pub fn begin_wait(&self, mark: u32) -> (u64, Waiter) {
+        let number = self.wait.begin_marked(mark);
         let mut waiter = self.waiter.lock();
         waiter.renew(self.token(number));
         (number, waiter.clone())

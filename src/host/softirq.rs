@@ -138,6 +138,8 @@ impl Shared {
         while let Some(callback) = batch.next(ctx, false, &mut host) {
             match callback {
                 Cb::User(callback) => {
+                    // Nobody waits for a callback that happens to lie behind the own one.
+                    host.wake_crowd();
                     if self.discarding() {
                         self.guarded(|| callback.discard());
                     } else {

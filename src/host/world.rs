@@ -11,6 +11,8 @@ use crate::tree::StallReport;
 use crate::tree::waiters::Waiter;
 use crate::tree::watching::WatchSnap;
 use crate::tree::world::{Ctx, Current, Fence, GpRecord, Ipi, Kthread, Work, WorkItem, World};
+use std::cell::Cell;
+use std::num::NonZeroU32;
 
 /// Who is at work, for traces and for the question where a raised core is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +57,15 @@ pub(super) struct Host<'s> {
     ipis: Vec<(u32, Ipi)>,
     /// The callers that the kthread left over are to be woken.
     cleanup: bool,
+    /// Reading the clock is a good part of a grace period with nobody in the way: a jiffy that was read once is kept.
+    pub keeps_jiffies: bool,
+    pub jiffies: Cell<Option<u64>>,
+    /// The reading that this jiffy came from, for the rest of the same step.
+    now: Cell<Option<u64>>,
+    /// The caller sees to the grace-period kthread's work itself: it need not be woken.
+    pub drives: bool,
+    /// Marks of callers that are to be woken in the crowd.
+    pub marks: u32,
 }
 
 impl<'s> Host<'s> {
@@ -67,6 +78,11 @@ impl<'s> Host<'s> {
             unanswered: Vec::new(),
             ipis: Vec::new(),
             cleanup: false,
+            keeps_jiffies: false,
+            jiffies: Cell::new(None),
+            now: Cell::new(None),
+            drives: false,
+            marks: 0,
         }
     }
 
@@ -94,6 +110,9 @@ impl<'s> Host<'s> {
         if std::mem::take(&mut self.cleanup) {
             self.shared.rcu.work(WorkItem::SrsCleanup, self);
         }
+        if self.actor != Actor::GpKthread {
+            self.wake_crowd();
+        }
         while let Some((cpu, ipi)) = self.ipis.pop() {
             match ipi {
                 Ipi::Barrier => self.shared.rcu.barrier_ipi(cpu, self),
@@ -101,15 +120,38 @@ impl<'s> Host<'s> {
             }
         }
     }
+
+    /// Wakes callers that were completed since the last time, all at once.
+    pub fn wake_crowd(&mut self) {
+        self.shared.wake_crowd(std::mem::take(&mut self.marks));
+    }
+}
+
+impl Shared {
+    /// Wakes callers with these marks.
+    pub(super) fn wake_crowd(&self, marks: u32) {
+        if let Some(marks) = NonZeroU32::new(marks) {
+            self.crowd.wake(self.parking, marks);
+        }
+    }
 }
 
 impl World for Host<'_> {
     fn now(&self) -> u64 {
-        self.shared.clock.now()
+        self.now.get().unwrap_or_else(|| self.shared.clock.now())
     }
 
     fn jiffies(&self) -> u64 {
-        self.shared.clock.jiffies()
+        if let Some(jiffies) = self.jiffies.get() {
+            return jiffies;
+        }
+        let now = self.shared.clock.now();
+        let jiffies = now / self.shared.clock.tick_ns;
+        if self.keeps_jiffies {
+            self.now.set(Some(now));
+            self.jiffies.set(Some(jiffies));
+        }
+        jiffies
     }
 
     fn heavy_fence(&mut self, why: Fence) {
@@ -138,6 +180,9 @@ impl World for Host<'_> {
 
     fn wake(&mut self, kthread: Kthread) {
         let Kthread::Gp = kthread;
+        if self.drives && self.shared.rcu.gp_is_requested() {
+            return;
+        }
         self.shared.counters.wakeups.fetch_add(1, Ordering::Relaxed);
         self.shared.gp.park.wake(self.shared.parking);
     }
@@ -174,7 +219,9 @@ impl World for Host<'_> {
         // Before the caller goes on and perhaps looks at the records.
         self.shared.records.released(gp_seq);
         let slot = self.shared.slots.get(index);
-        slot.wait.complete(number, gp_seq, self.shared.parking);
+        if let Some(mark) = slot.wait.complete(number, gp_seq, self.shared.parking) {
+            self.marks |= mark.get();
+        }
     }
 
     fn is_alone(&self, cpu: u32) -> bool {

@@ -3,13 +3,13 @@
 //! An ordinary `call_rcu` asks for nothing: the next tick on its CPU finds the callback and has the
 //! RCU core request a grace period. Only a flood asks at once.
 
+use super::chunks::Chunks;
 use super::preempt::Reader;
 use super::rcu::{Cb, CpuData, FLAG_FQS, Own, Rcu};
 use super::request::segments;
 use super::world::{Ctx, Current, Work, World};
 use crate::sync::Ordering;
 use crate::trace::Event;
-use std::collections::VecDeque;
 
 /// Batch limit while flooded.
 pub const DEFAULT_MAX_RCU_BLIMIT: i64 = 10_000;
@@ -58,7 +58,14 @@ impl<C: Callback> Rcu<C> {
                 qlen: own.cblist.len(),
             });
             world.emit(|| segments("SegCBQueued", &own.cblist));
-            rdp.cblist_len.store(own.cblist.len(), Ordering::SeqCst);
+            // SeqCst where it matters to somebody who looks without the lock (a tick that is about to stop, a barrier):
+            // that there is a callback at all.
+            let order = if own.cblist.len() == 1 {
+                Ordering::SeqCst
+            } else {
+                Ordering::Relaxed
+            };
+            rdp.cblist_len.store(own.cblist.len(), order);
             let mark = own.qlen_last_fqs_check + self.tun.qhimark as u64;
             if own.cblist.len() > mark {
                 (wake, force) = self.flood(rdp, &mut own, world);
@@ -218,7 +225,7 @@ impl<C: Callback> Rcu<C> {
 pub struct Batch<'r, C> {
     rcu: &'r Rcu<C>,
     rdp: &'r CpuData<C>,
-    callbacks: VecDeque<Cb<C>>,
+    callbacks: Chunks<Cb<C>>,
     invoked: u64,
     limit: u64,
     deadline_ns: Option<u64>,

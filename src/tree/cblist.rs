@@ -5,8 +5,8 @@
 //! `len` counts callbacks that are not yet *finished*: it drops only after a batch, so during a
 //! batch it exceeds the sum of the segments, and `len == 0` proves that nothing is running.
 
+use super::chunks::Chunks;
 use super::seq;
-use std::collections::VecDeque;
 
 /// Segment of callbacks that may be invoked.
 pub const DONE: usize = 0;
@@ -22,7 +22,7 @@ pub const NSEGS: usize = 4;
 /// Segmented callback list.
 #[derive(Debug, Clone)]
 pub struct SegCbList<T> {
-    segments: [VecDeque<T>; NSEGS],
+    segments: [Chunks<T>; NSEGS],
     gp_seq: [u64; NSEGS],
     len: u64,
 }
@@ -37,24 +37,9 @@ impl<T> Default for SegCbList<T> {
     }
 }
 
-/// Spare room that a segment may keep when callbacks move on; more is given back, or the lists of a
-/// flooded machine would hold several times what is in them.
-const SPARE: usize = 8;
-
-/// Moves everything in `from` behind `to`; without copying when `to` is empty.
-fn append<T>(to: &mut VecDeque<T>, from: &mut VecDeque<T>) {
-    if to.is_empty() {
-        std::mem::swap(to, from);
-    } else {
-        to.append(from);
-    }
-    if to.capacity() > to.len() + SPARE {
-        to.shrink_to(to.len() + SPARE);
-    }
-}
-
 impl<T> SegCbList<T> {
     /// Callbacks queued and not yet finished.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -80,8 +65,9 @@ impl<T> SegCbList<T> {
     }
 
     /// Nothing after this segment.
+    #[inline]
     pub fn restempty(&self, segment: usize) -> bool {
-        self.segments[segment + 1..].iter().all(VecDeque::is_empty)
+        self.segments[segment + 1..].iter().all(Chunks::is_empty)
     }
 
     /// Something may be invoked.
@@ -90,6 +76,7 @@ impl<T> SegCbList<T> {
     }
 
     /// Something still waits.
+    #[inline]
     pub fn pend(&self) -> bool {
         !self.restempty(DONE)
     }
@@ -105,6 +92,7 @@ impl<T> SegCbList<T> {
     }
 
     /// Adds a callback at the end.
+    #[inline]
     pub fn enqueue(&mut self, callback: T) {
         self.len += 1;
         self.segments[NEXT].push_back(callback);
@@ -133,28 +121,28 @@ impl<T> SegCbList<T> {
     }
 
     /// Takes what may be invoked; `len` stays.
-    pub fn extract_done(&mut self) -> VecDeque<T> {
+    pub fn extract_done(&mut self) -> Chunks<T> {
         std::mem::take(&mut self.segments[DONE])
     }
 
     /// Puts callbacks back at the front of DONE; `len` stays.
-    pub fn insert_done(&mut self, mut callbacks: VecDeque<T>) {
-        append(&mut callbacks, &mut self.segments[DONE]);
+    pub fn insert_done(&mut self, mut callbacks: Chunks<T>) {
+        callbacks.append(&mut self.segments[DONE]);
         self.segments[DONE] = callbacks;
     }
 
     /// Takes everything that still waits, forgetting its numbers; `len` stays.
-    pub fn extract_pend(&mut self) -> VecDeque<T> {
-        let mut out = VecDeque::new();
+    pub fn extract_pend(&mut self) -> Chunks<T> {
+        let mut out = Chunks::default();
         for segment in WAIT..NSEGS {
-            append(&mut out, &mut self.segments[segment]);
+            out.append(&mut self.segments[segment]);
         }
         out
     }
 
     /// Adds callbacks behind NEXT; `len` stays.
-    pub fn insert_pend(&mut self, mut callbacks: VecDeque<T>) {
-        append(&mut self.segments[NEXT], &mut callbacks);
+    pub fn insert_pend(&mut self, mut callbacks: Chunks<T>) {
+        self.segments[NEXT].append(&mut callbacks);
     }
 
     /// `count` callbacks have finished.
@@ -171,7 +159,7 @@ impl<T> SegCbList<T> {
                 break;
             }
             let mut done = std::mem::take(&mut self.segments[segment]);
-            append(&mut self.segments[DONE], &mut done);
+            self.segments[DONE].append(&mut done);
             moved += 1;
         }
         // WAIT went and NEXT_READY stayed: it is now the older of the two.
@@ -183,6 +171,7 @@ impl<T> SegCbList<T> {
 
     /// Numbers what can be numbered with `gp_seq`. True: some callback waits for that grace period,
     /// so the caller makes sure that it is requested (even when the number was given before).
+    #[inline]
     pub fn accelerate(&mut self, gp_seq: u64) -> bool {
         if !self.pend() {
             return false;
@@ -198,7 +187,7 @@ impl<T> SegCbList<T> {
         }
         for segment in target + 1..NSEGS {
             let mut later = std::mem::take(&mut self.segments[segment]);
-            append(&mut self.segments[target], &mut later);
+            self.segments[target].append(&mut later);
         }
         for segment in target..NEXT {
             self.gp_seq[segment] = gp_seq;

@@ -645,6 +645,11 @@ impl GpKthread {
         }
     }
 
+    /// Nothing is under way: the next step looks for a request.
+    pub fn is_between(&self) -> bool {
+        self.phase == Phase::WaitRequest
+    }
+
     /// Before the step of an early report: another thread on the kthread's CPU may be inside a section, so
     /// the report would not be true.
     pub fn decline_early_report(&mut self) {

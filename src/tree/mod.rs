@@ -27,6 +27,7 @@ mod barrier;
 mod blocked;
 mod callback;
 pub mod cblist;
+pub mod chunks;
 mod exp;
 mod exp_qs;
 mod fqs;

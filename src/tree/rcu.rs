@@ -344,6 +344,11 @@ impl<C> Rcu<C> {
         world.wake(Kthread::Gp);
     }
 
+    /// A grace period is requested that has not started.
+    pub fn gp_is_requested(&self) -> bool {
+        self.gp_flags.load(Ordering::SeqCst) & FLAG_INIT != 0
+    }
+
     /// True when the kthread was woken since it took this ticket.
     pub fn gp_ticket_is_old(&self, ticket: u64) -> bool {
         self.gp_ticket.load(Ordering::SeqCst) != ticket

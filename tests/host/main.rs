@@ -6,9 +6,9 @@ mod waits;
 
 use std::time::{Duration, Instant};
 use treercu::config::Config;
-use treercu::host::{Engine, FenceMode, Options, ParkMode};
+use treercu::host::{Engine, FenceMode, GpDriver, Options, ParkMode};
 
-/// The ways to run: with what this system has, and with the portable fallbacks.
+/// The ways to run: with what this system has, with the portable fallbacks, with callers as the kthread.
 pub fn modes() -> Vec<(&'static str, Options)> {
     vec![
         ("native", Options::default()),
@@ -17,6 +17,13 @@ pub fn modes() -> Vec<(&'static str, Options)> {
             Options {
                 fence: FenceMode::Fallback,
                 park: ParkMode::Portable,
+                ..Options::default()
+            },
+        ),
+        (
+            "callers drive",
+            Options {
+                gp_driver: GpDriver::Callers,
                 ..Options::default()
             },
         ),
