@@ -350,7 +350,8 @@ def test_stalls_are_told_and_pickled() -> None:
     assert normal["gp_seq"] == run.grace_periods["gp_seq"][0]
     assert normal["text"].endswith("has waited 300 jiffies for CPU 1")
     first = next(stall for stall in run.stalls if stall["expedited"])
-    assert first["gp_seq"] == 1 and first["text"].startswith("rcu: stall: expedited grace period 1 ")
+    assert first["gp_seq"] == 1
+    assert first["text"].startswith("rcu: stall: expedited grace period 1 ")
     twin = pickle.loads(pickle.dumps(run))
     assert (twin.stalls, twin.digest) == (run.stalls, run.digest)
 

@@ -311,6 +311,7 @@ class Engine:
         park: Literal["auto", "futex", "portable"] = "auto",
         timer: Literal["wheel", "hrtimer"] = "wheel",
         gp_kthread_cpu: SupportsIndex | None = None,
+        gp_driver: Literal["kthread", "callers"] = "kthread",
         rcuc: bool = False,
         trace: bool | _Number = 0,
     ) -> Engine: ...

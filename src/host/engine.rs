@@ -514,6 +514,7 @@ impl Engine {
             heavy_fences: get(&c.heavy_fences),
             readers_blocked: get(&c.blocked),
             eqs_grants: get(&c.grants),
+            callbacks_peak: get(&shared.ticks.callbacks_peak),
             ..shared.records.totals()
         }
     }

@@ -26,6 +26,8 @@ pub(super) struct Ticks {
     done: WorldLock<u64>,
     pub cpu_ns: AtomicU64,
     pub count: AtomicU64,
+    /// Most callbacks that were queued in all lists together when a tick came.
+    pub callbacks_peak: AtomicU64,
     /// How late ticks came, ns.
     lateness: WorldLock<Histogram<u64>>,
 }
@@ -40,6 +42,7 @@ impl Ticks {
             done: WorldLock::new(0),
             cpu_ns: AtomicU64::new(0),
             count: AtomicU64::new(0),
+            callbacks_peak: AtomicU64::new(0),
             lateness: WorldLock::new(Histogram::new(2).expect("2 digits are allowed")),
         }
     }
@@ -153,6 +156,14 @@ impl Shared {
 
     /// All vCPUs' ticks, by number.
     fn tick_all(&self) {
+        // Before the ticks, which may let callbacks go. Whoever has callbacks wants ticks.
+        let queued = self
+            .ticks
+            .wanted
+            .iter()
+            .map(|cpu| self.rcu.callbacks_of(cpu))
+            .sum();
+        self.ticks.callbacks_peak.fetch_max(queued, Ordering::Relaxed);
         if self.tun.periodic_ticks {
             for cpu in self.vcpus.online() {
                 self.tick(cpu);

@@ -210,6 +210,11 @@ pub struct Counters {
     /// Real threads: threads put out of their scan set because they had stopped reading.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub eqs_grants: u64,
+    /// Real threads: most callbacks, of all vCPUs together, that a tick found queued or in a batch that was
+    /// running. Waits by callback and barriers queue callbacks too. A backlog that comes and goes between two
+    /// ticks is not seen.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub callbacks_peak: u64,
 }
 
 /// Counters of one world only stay out of the other's output.

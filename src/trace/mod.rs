@@ -240,6 +240,14 @@ impl Trace {
         }
     }
 
+    /// Counts time from `ns` on; what was before is left out.
+    pub(crate) fn begin_at(&mut self, ns: u64) {
+        self.records.retain(|record| record.at_ns >= ns);
+        for record in &mut self.records {
+            record.at_ns -= ns;
+        }
+    }
+
     /// Adds a record, or counts it as dropped.
     pub fn push(&mut self, record: Record) {
         if self.records.len() < self.limit {

@@ -291,6 +291,7 @@ fn waiting_where_it_could_never_return_is_refused() {
     });
 }
 
+<<<<<<< HEAD
 #[test]
 fn an_expedited_driver_may_give_up_and_loses_nobody_who_relies_on_it() {
     everywhere(2, |which, engine| {
@@ -369,3 +370,33 @@ fn closing_ends_what_a_driver_that_gave_up_has_left_behind() {
     assert!(began.elapsed() < Duration::from_secs(10));
     drop(section);
 }
+=======
+/// All vCPUs together, as ticks find them; nothing where nobody queued anything, in JSON too.
+#[test]
+fn the_peak_of_the_backlog_is_counted() {
+    everywhere(2, |which, engine| {
+        engine.synchronize_expedited().expect("open");
+        let none = serde_json::to_value(engine.counters()).expect("serialises");
+        assert!(none.get("callbacks_peak").is_none(), "{which}: {none}");
+
+        let reading = engine.read_lock().expect("open");
+        for cpu in 0..2 {
+            let handle = engine.register_on(cpu).expect("a handle");
+            for _ in 0..300 {
+                handle.call(|| ()).expect("open");
+            }
+        }
+        let peak = || engine.counters().callbacks_peak;
+        eventually("a tick sees all", || peak() == 600);
+        drop(reading);
+        engine.barrier().expect("open");
+        // The barrier queues one callback in each list.
+        assert!((600..=602).contains(&peak()), "{which}: {}", peak());
+        eventually("all run", || engine.counters().callbacks_invoked >= 600);
+        let all = peak();
+        engine.call(|| ()).expect("open");
+        engine.barrier().expect("open");
+        assert_eq!(peak(), all, "{which}: a peak stays");
+    });
+}
+>>>>>>> overhead

@@ -96,7 +96,7 @@ impl Subject for Treercu {
         let counters = self.engine.counters();
         let mut grace_periods = self.engine.take_grace_periods();
         let cpu = self.engine.thread_cpu();
-        let trace = self.engine.take_trace();
+        let mut trace = self.engine.take_trace();
         self.engine.close(Remaining::Drop, CLOSE_DEADLINE)?;
         let (engine_ns, instant) = self.origin;
         let began = start.map_or(engine_ns, |start| {
@@ -104,6 +104,9 @@ impl Subject for Treercu {
         });
         for column in [&mut grace_periods.start_ns, &mut grace_periods.end_ns] {
             column.iter_mut().for_each(|ns| *ns -= began as i64);
+        }
+        if let Some(trace) = &mut trace {
+            trace.begin_at(began);
         }
         let stalls = self.engine.stalls().into_iter().map(|host| Stall {
             at_ns: host.stall.at_ns.saturating_sub(began),

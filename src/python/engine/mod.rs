@@ -26,7 +26,9 @@ use super::job::trace_limit;
 use super::trace::PyTrace;
 use super::values::{duration, flag, refuse, unsigned, word};
 use crate::config::Config;
-use crate::host::{Attachment, FenceMode, GiveUp, Kicker, Options, ParkMode, Remaining, Served, TimerMode};
+use crate::host::{
+    Attachment, FenceMode, GiveUp, GpDriver, Kicker, Options, ParkMode, Remaining, Served, TimerMode,
+};
 use crate::tree::FullCookie;
 use dispatch::{Callable, Item};
 use life::Core;
@@ -52,8 +54,9 @@ const MAX_TIMEOUT_NS: u64 = 1_000_000_000_000_000_000;
 ///
 /// fence: what spares readers their fences, `membarrier`, or the `fallback` where readers pay for their own. park:
 /// how threads block. timer: timeouts rounded as the kernel's timer wheel does, or not (`hrtimer`). gp_kthread_cpu:
-/// virtual CPU of the grace-period kthread at first; by default the highest-numbered one. rcuc: callbacks on a thread
-/// per virtual CPU. trace: keep up to this many trace events; `True` for a million.
+/// virtual CPU of the grace-period kthread at first; by default the highest-numbered one. gp_driver: `"callers"` lets
+/// callers carry out its steps where they would sleep, for more calls a second at the price of latencies that say
+/// nothing about the kernel's. rcuc: callbacks on a thread per virtual CPU. trace: keep up to this many trace events; `True` for a million.
 ///
 /// No call that waits holds the interpreter. Ctrl-C ends one with what the handler raises (`KeyboardInterrupt`), and
 /// a `CancelToken` makes one return; the engine is as good as before. After `close()`, and in the child of a fork,
@@ -164,8 +167,8 @@ fn shown(served: Option<Served>) -> Option<i64> {
 impl PyEngine {
     #[new]
     #[pyo3(
-        signature = (config=None, *, fence=None, park=None, timer=None, gp_kthread_cpu=None, rcuc=None, trace=None),
-        text_signature = "(config=None, *, fence='auto', park='auto', timer='wheel', gp_kthread_cpu=None, rcuc=False, trace=0)"
+        signature = (config=None, *, fence=None, park=None, timer=None, gp_kthread_cpu=None, gp_driver=None, rcuc=None, trace=None),
+        text_signature = "(config=None, *, fence='auto', park='auto', timer='wheel', gp_kthread_cpu=None, gp_driver='kthread', rcuc=False, trace=0)"
     )]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -175,6 +178,7 @@ impl PyEngine {
         park: Option<&Bound<'_, PyAny>>,
         timer: Option<&Bound<'_, PyAny>>,
         gp_kthread_cpu: Option<&Bound<'_, PyAny>>,
+        gp_driver: Option<&Bound<'_, PyAny>>,
         rcuc: Option<&Bound<'_, PyAny>>,
         trace: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
@@ -209,6 +213,12 @@ impl PyEngine {
             gp_kthread_cpu: gp_kthread_cpu
                 .map(|object| Ok::<_, PyErr>(unsigned("gp_kthread_cpu", object, 0, u32::MAX.into())? as u32))
                 .transpose()?,
+            gp_driver: choice(
+                "gp_driver",
+                gp_driver,
+                GpDriver::Kthread,
+                &[("kthread", GpDriver::Kthread), ("callers", GpDriver::Callers)],
+            )?,
             rcuc: rcuc.map_or(Ok(false), |object| flag("rcuc", object))?,
             trace_limit: trace.map_or(Ok(0), trace_limit)?,
         };
