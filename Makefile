@@ -37,6 +37,7 @@ notebooks: venv
 bench:
 	cargo bench --bench flood
 	cargo bench --bench calendar
+	cargo bench --bench peers
 
 long: notebooks
 	cargo test --release -- --include-ignored

@@ -77,6 +77,16 @@
 //! [`super::park::Park`]: the sleeper announces (SeqCst swap), looks again, sleeps; the waker stores what is waited
 //! for, then swaps. One of them sees the other.
 //!
+//! [`super::crowd::Crowd`] is the same for many sleepers: the sleeper counts itself, takes the word's value, looks; the
+//! waker stores, changes the word, looks at the count. All SeqCst.
+//!
+//! # Several threads as one kthread
+//!
+//! Where callers drive grace periods ([`super::drive`]) the kthread's variables go from thread to thread by the lock of its
+//! role, which orders one holder's steps, and the passes in them, before the next one's as if one thread made them.
+//! A caller that sleeps relies on the holder to see its request: request, stop being counted as a spinner, fence, try the
+//! lock; the holder unlocks, fence, looks at requests and spinners.
+//!
 //! # Who checks this
 //!
 //! `tests/loom` holds models of each pair, built from the same files, with a mutant for each fence and ordering;
