@@ -291,7 +291,6 @@ fn waiting_where_it_could_never_return_is_refused() {
     });
 }
 
-<<<<<<< HEAD
 #[test]
 fn an_expedited_driver_may_give_up_and_loses_nobody_who_relies_on_it() {
     everywhere(2, |which, engine| {
@@ -370,7 +369,7 @@ fn closing_ends_what_a_driver_that_gave_up_has_left_behind() {
     assert!(began.elapsed() < Duration::from_secs(10));
     drop(section);
 }
-=======
+
 /// All vCPUs together, as ticks find them; nothing where nobody queued anything, in JSON too.
 #[test]
 fn the_peak_of_the_backlog_is_counted() {
@@ -399,4 +398,3 @@ fn the_peak_of_the_backlog_is_counted() {
         assert_eq!(peak(), all, "{which}: a peak stays");
     });
 }
->>>>>>> overhead
