@@ -3,13 +3,15 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help venv test lint notebooks bench long clean
+.PHONY: help venv test lint notebooks bench bench-overhead long clean
 
 help:
 	@echo "make test       Python and Rust tests"
 	@echo "make lint       rustfmt, clippy with and without Python, ruff, mypy"
 	@echo "make notebooks  run every notebook in full"
 	@echo "make bench      what the simulator itself costs: floods, and the calendar alone"
+	@echo "make bench-overhead"
+	@echo "                what driving a flood on real threads from Python costs, beside Rust"
 	@echo "make long       20,000 random machines, 20,000 latch floods, a minute of each torture scenario, notebooks and"
 	@echo "                benches in full"
 
@@ -38,6 +40,9 @@ bench:
 	cargo bench --bench flood
 	cargo bench --bench calendar
 	cargo bench --bench peers
+
+bench-overhead: venv
+	$(BIN)/python benchmarks/overhead.py
 
 long: notebooks
 	cargo test --release -- --include-ignored

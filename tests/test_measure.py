@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import pickle
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -250,6 +253,88 @@ def test_two_floods_at_once(engine: str) -> None:
             for _ in range(2)
         ]
         assert [one.result().calls for one in both] == [400, 400]
+
+
+def thread_state_id() -> int:
+    """The number of a new thread's state: they are counted up, and any thread that attaches gets one."""
+    number: list[int] = []
+
+    def look() -> None:
+        api = ctypes.pythonapi
+        current, number_of = api.PyThreadState_Get, api.PyThreadState_GetID
+        current.restype, number_of.restype = ctypes.c_void_p, ctypes.c_uint64
+        number_of.argtypes = [ctypes.c_void_p]
+        number.append(number_of(current()))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    return number[0]
+
+
+def test_no_thread_of_a_flood_attaches_to_the_interpreter(engine: str) -> None:
+    before = thread_state_id()
+    run = rcu.measure(CONFIG, rcu.SyncFlood(tasks=16, calls=0, duration_ms=50), engine=engine)
+    assert run.calls > 0
+    assert thread_state_id() == before + 1
+    # A thread that does attach is seen.
+    for _ in range(3):
+        thread_state_id()
+    assert thread_state_id() == before + 5
+
+
+def test_a_call_of_a_flood_calls_nothing_in_python(engine: str) -> None:
+    def events(calls: int) -> int:
+        seen: list[str] = []
+        flood = rcu.SyncFlood(tasks=2, calls=calls)
+        config, profile = CONFIG.replace(jiffies_till_first_fqs=0), sys.getprofile()
+        gc.disable()  # Its hooks would be seen.
+        sys.setprofile(lambda frame, event, argument: seen.append(event))
+        try:
+            run = rcu.measure(config, flood, engine=engine)
+        finally:
+            sys.setprofile(profile)
+            gc.enable()
+        assert run.calls == 2 * calls
+        return len(seen)
+
+    events(1)
+    few, many = events(10), events(2000)
+    assert 0 < few == many
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="nothing to hold")
+def test_a_flood_goes_on_while_the_interpreter_is_held() -> None:
+    held_s = 3.0
+    started, done = threading.Event(), threading.Event()
+    turns: list[float] = []
+
+    def take_turns() -> None:
+        while not done.is_set():
+            turns.append(time.perf_counter())
+            time.sleep(0.001)
+
+    def watch(done: int, total: int) -> None:
+        if done > 0:
+            started.set()
+
+    bystander = threading.Thread(target=take_turns)
+    bystander.start()
+    flood = rcu.SyncFlood(tasks=8, calls=0, duration_ms=1000, think_us=1000)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(rcu.measure, CONFIG, flood, progress=watch)
+        assert started.wait(60)
+        assert not running.done()
+        # A C call that does not release the interpreter, whatever the switch interval is.
+        ctypes.PyDLL(None).usleep(int(held_s * 1e6))
+        run = running.result()
+    done.set()
+    bystander.join()
+    assert np.diff(turns).max() >= held_s
+    # The flood never stood still, and was over before the interpreter was given back.
+    assert run.end_ns.max() > 900e6
+    assert np.diff(run.end_ns).max() < 500e6
+    assert run.wall_s < held_s
 
 
 def test_keep(engine: str) -> None:
