@@ -440,7 +440,7 @@ def test_expedited_costs_less_than_a_microsecond_when_idle(full: rcu.Engine) -> 
             full.synchronize_expedited()
         best = min(best, (time.perf_counter_ns() - began) / 200)
     print(f"synchronize_expedited() on an idle engine: {best:.0f} ns")
-    assert best < (5000 if rcu.build_info()["debug"] else 1500)
+    assert best < 1000
 
 
 # Callables

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Longest that the finaliser waits for readers, and for a callable that is running.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest that all open engines together hold up the interpreter's exit.
-const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// What the Python object and its sections share.
 pub(super) struct Core {
@@ -208,7 +208,7 @@ pub(super) fn warn_unclosed(text: &str) {
 }
 
 /// Closes every engine that is still open; `atexit` calls it before the interpreter finalises. Callables whose
-/// grace period ends in time are run; a reader that never leaves its section is waited for half a second in all.
+/// grace period ends in time are run; a reader that never leaves its section is waited for 0.3 s in all.
 #[pyfunction]
 pub(in super::super) fn _close_engines(py: Python<'_>) {
     EXITED.store(true, Ordering::SeqCst);
