@@ -1,4 +1,4 @@
-//! The one place that names atomics, fences and locks. A model-checker build swaps them here.
+//! The one place that names atomics, fences and locks, so that a model checker's can take their place.
 
 pub use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 pub use std::sync::atomic::{

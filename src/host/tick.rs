@@ -6,7 +6,7 @@ use super::park::Park;
 use super::vcpu::{Bitmap, Kind};
 use super::world::{Actor, Host};
 use crate::stats::Resolution;
-use crate::sync::{AtomicBool, AtomicU64, Ordering, WorldLock};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, WorldLock, fence};
 use crate::tree::world::TickHit;
 use hdrhistogram::Histogram;
 
@@ -171,9 +171,11 @@ impl Shared {
             return;
         }
         for cpu in self.ticks.wanted.iter() {
-            self.tick(cpu);
+            // Taken out first, so that a core raised during or after its tick stays wanted.
             self.ticks.wanted.clear(cpu);
-            // SeqCst clear and look: a caller queues, then looks at the bit.
+            self.tick(cpu);
+            // A full fence between clearing and looking: a caller queues, then looks at the bit.
+            fence(Ordering::SeqCst);
             if self.rcu.needs_cpu(cpu) {
                 self.ticks.wanted.set(cpu);
             }

@@ -58,17 +58,19 @@ impl<C> Rcu<C> {
             let _ofl = self.ofl_lock.lock();
             let leaf = self.lock_node(rdp.leaf);
             let gps = node.gp_seq.load(Ordering::Relaxed);
-            let root_done = if node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0 {
+            let (root_done, mut leaf) = if node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0 {
                 let by = Report {
                     cpu: ctx.cpu,
                     how: Resolution::Offline,
                 };
-                self.report_up(rdp.leaf, leaf, rdp.grpmask, gps, by, world)
+                // The lock is let go on the way up. A grace period that starts meanwhile stops at its hotplug
+                // pass, which wants `ofl_lock`.
+                let done = self.report_up(rdp.leaf, leaf, rdp.grpmask, gps, by, world);
+                (done, self.lock_node(rdp.leaf))
             } else {
-                drop(leaf);
-                false
+                // Not let go: a grace period past its hotplug pass would wait for this CPU from here on.
+                (false, leaf)
             };
-            let mut leaf = self.lock_node(rdp.leaf);
             leaf.qsmaskinitnext &= !rdp.grpmask;
             // In one critical section with the bit: the selection of an expedited grace period finds the CPU
             // offline, or has asked it before this report. The interrupt may still be on its way.
