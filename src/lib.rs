@@ -62,13 +62,19 @@ pub mod config;
 mod control;
 pub mod error;
 pub mod host;
+// Measurements need real threads.
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
 pub mod measure;
 #[cfg(feature = "python")]
 mod python;
 mod random;
 pub mod sim;
 pub mod stats;
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
 mod sync;
+#[cfg(any(treercu_loom, treercu_shuttle))]
+#[doc(hidden)]
+pub mod sync;
 pub mod torture;
 pub mod trace;
 pub mod tree;

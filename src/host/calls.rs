@@ -8,7 +8,7 @@ use super::slot::Slot;
 use super::softirq::{SharedRef, invoking};
 use super::world::{Actor, Host};
 use crate::error::{Error, Result};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering, mutated};
 use crate::tree::{Cb, FullCookie, Route};
 use std::cell::Cell;
 use std::time::Duration;
@@ -150,7 +150,9 @@ impl Shared {
     pub(super) fn run_again(&self, slot: &Slot) {
         if !self.rcu.is_preemptible() && !slot.words.is_active() {
             slot.words.set_active();
-            self.vcpus.join(slot);
+            if !mutated("join skipped") {
+                self.vcpus.join(slot);
+            }
         }
     }
 
@@ -267,20 +269,25 @@ impl Shared {
     #[cold]
     pub(super) fn leave_marked(&self, slot: &Slot) {
         let mut state = slot.state.lock();
-        slot.words.clear_mark();
+        if !mutated("mark taken off without the lock") {
+            slot.words.clear_mark();
+        }
         if state.reader.is_blocked() {
             let mut host = Host::new(self, Actor::Thread, slot.cpu());
             self.rcu
                 .report_deferred_qs(host.ctx(), &mut state.reader, &mut host);
             drop(state);
             host.deliver();
+        } else if mutated("mark taken off without the lock") {
+            drop(state);
+            slot.words.clear_mark();
         }
     }
 
     /// The first unlock-free entry after an extended quiescent state, and every entry without `membarrier`.
     #[cold]
     pub(super) fn enter_marked(&self, slot: &Slot) {
-        if slot.words.enter_slow() {
+        if slot.words.enter_slow() && !mutated("join skipped") {
             self.vcpus.join(slot);
         }
     }

@@ -1,8 +1,14 @@
 //! Time on real threads.
 
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
 use rustix::time::{ClockId, clock_gettime};
 
+/// The clock of a model stands still unless the model moves it.
+#[cfg(any(treercu_loom, treercu_shuttle))]
+pub(super) use crate::sync::model::{now_ns as monotonic_ns, now_ns as thread_cpu_ns};
+
 /// The monotonic clock, ns.
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
 #[inline]
 pub(super) fn monotonic_ns() -> u64 {
     let t = clock_gettime(ClockId::Monotonic);
@@ -10,6 +16,7 @@ pub(super) fn monotonic_ns() -> u64 {
 }
 
 /// CPU time of the calling thread, ns.
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
 pub(super) fn thread_cpu_ns() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64

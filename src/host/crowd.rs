@@ -9,7 +9,7 @@
 //! wake-up passes by those who wait for a later one.
 
 use super::park::Parking;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence_after_rmw};
 use crate::tree::seq;
 use std::num::NonZeroU32;
 
@@ -20,6 +20,8 @@ pub(super) struct Crowd {
     word: AtomicU32,
     /// Threads that sleep or are about to.
     sleepers: AtomicU32,
+    #[cfg(any(treercu_loom, treercu_shuttle))]
+    sleeper: crate::sync::model::Sleeper,
 }
 
 /// Everybody.
@@ -33,35 +35,15 @@ pub(super) fn mark_of(gp_seq: u64) -> u32 {
 impl Crowd {
     /// Sleeps until somebody wakes `mark`, unless `ready` says that there is no need. May return early.
     ///
-    /// SeqCst: the sleeper counts itself, takes the word's value, looks; the waker makes `ready` true, changes the
-    /// word, looks for sleepers. Either the sleeper's look sees what the waker did, or the word it names is old by the
-    /// time it sleeps, or the waker sees it counted.
+    /// The sleeper counts itself, takes the word's value, looks; the waker makes `ready` true, changes the word, looks
+    /// for sleepers. A full barrier behind the count, and one behind the change of the word: either the sleeper's look
+    /// sees what the waker did, or the word it names is old by the time it sleeps, or the waker sees it counted.
     pub fn sleep(&self, how: Parking, mark: NonZeroU32, ready: impl Fn() -> bool) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
+        fence_after_rmw("crowd counted");
         let seen = self.word.load(Ordering::SeqCst);
         if !ready() {
-            match how {
-                #[cfg(target_os = "linux")]
-                Parking::Futex => {
-                    use rustix::thread::futex;
-                    // Returns at once when the word has changed; interrupted is all the same.
-                    let _ = futex::wait_bitset(&self.word, futex::Flags::PRIVATE, seen, None, mark);
-                }
-                Parking::Portable => {
-                    // SAFETY: the key is the address of this word, which outlives the call; the callbacks do
-                    // not panic and do not call back into parking_lot_core.
-                    unsafe {
-                        parking_lot_core::park(
-                            self.key(),
-                            || self.word.load(Ordering::SeqCst) == seen,
-                            || {},
-                            |_, _| {},
-                            parking_lot_core::ParkToken(mark.get() as usize),
-                            None,
-                        );
-                    }
-                }
-            }
+            self.block(how, mark, seen);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
@@ -69,9 +51,55 @@ impl Crowd {
     /// Wakes those with one of these marks. What they wait for was made true before.
     pub fn wake(&self, how: Parking, marks: NonZeroU32) {
         self.word.fetch_add(1, Ordering::SeqCst);
+        fence_after_rmw("crowd woken");
         if self.sleepers.load(Ordering::SeqCst) == 0 {
             return;
         }
+        self.rouse(how, marks);
+    }
+}
+
+#[cfg(any(treercu_loom, treercu_shuttle))]
+impl Crowd {
+    fn block(&self, _how: Parking, mark: NonZeroU32, seen: u32) {
+        self.sleeper
+            .sleep_if(|| self.word.load(Ordering::SeqCst) == seen, mark.get(), None);
+    }
+
+    fn rouse(&self, _how: Parking, marks: NonZeroU32) {
+        self.sleeper.wake(marks.get());
+    }
+}
+
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+impl Crowd {
+    /// Sleeps unless the word has changed since it was `seen`.
+    fn block(&self, how: Parking, mark: NonZeroU32, seen: u32) {
+        match how {
+            #[cfg(target_os = "linux")]
+            Parking::Futex => {
+                use rustix::thread::futex;
+                // Returns at once when the word has changed; interrupted is all the same.
+                let _ = futex::wait_bitset(&self.word, futex::Flags::PRIVATE, seen, None, mark);
+            }
+            Parking::Portable => {
+                // SAFETY: the key is the address of this word, which outlives the call; the callbacks do
+                // not panic and do not call back into parking_lot_core.
+                unsafe {
+                    parking_lot_core::park(
+                        self.key(),
+                        || self.word.load(Ordering::SeqCst) == seen,
+                        || {},
+                        |_, _| {},
+                        parking_lot_core::ParkToken(mark.get() as usize),
+                        None,
+                    );
+                }
+            }
+        }
+    }
+
+    fn rouse(&self, how: Parking, marks: NonZeroU32) {
         match how {
             #[cfg(target_os = "linux")]
             Parking::Futex => {

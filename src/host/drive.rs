@@ -14,12 +14,16 @@
 //!   number of spinners (a full fence on both sides: one of the two sees the other).
 
 use super::engine::Shared;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, full_fence, spin_loop};
 use crate::tree::{GpResume, GpWait};
 
 /// Looks at the role before a caller goes to sleep: a few grace periods long. Giving up the core instead lets the
 /// callers that stay awake call more often and the others wait longer.
-const SPINS: u32 = 256;
+const SPINS: u32 = if cfg!(any(treercu_loom, treercu_shuttle)) {
+    2
+} else {
+    256
+};
 /// Grace periods that a caller carries out for others before it calls the kthread's own thread.
 const FOR_OTHERS: u32 = 16;
 
@@ -37,10 +41,10 @@ impl Shared {
                 self.gp.spinners.fetch_add(1, Ordering::SeqCst);
             }
             spins += 1;
-            std::hint::spin_loop();
+            spin_loop();
         }
         self.gp.spinners.fetch_sub(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        full_fence("spinner gone");
         if self.rcu.gp_is_requested() {
             self.try_drive(&served);
         }
@@ -58,7 +62,7 @@ impl Shared {
             let (wait, marks) = self.gp_run(&mut role, GpResume::Run, served);
             let timed = role.timed;
             drop(role);
-            fence(Ordering::SeqCst);
+            full_fence("role given");
             self.wake_crowd(marks);
             match wait {
                 _ if timed => break,

@@ -17,7 +17,7 @@ use super::world::{Actor, Host, Records};
 use crate::config::{Config, Tunables};
 use crate::error::{Error, Result};
 use crate::stats::{Counters, GracePeriods};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, WorldLock};
+use crate::sync::{AtomicU32, Ordering, Tally, WorldLock};
 use crate::trace::{MAX_TRACE_LIMIT, Trace};
 use crate::tree::{Rcu, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -118,15 +118,15 @@ pub enum State {
 /// Counts of what happened, beside those of the tree.
 #[derive(Debug, Default)]
 pub(super) struct HostCounters {
-    pub wakeups: AtomicU64,
-    pub ipis: AtomicU64,
-    pub heavy_fences: AtomicU64,
-    pub grants: AtomicU64,
-    pub blocked: AtomicU64,
-    pub cores: AtomicU64,
-    pub direct: AtomicU64,
-    pub gp_migrations: AtomicU64,
-    pub offlined: AtomicU64,
+    pub wakeups: Tally,
+    pub ipis: Tally,
+    pub heavy_fences: Tally,
+    pub grants: Tally,
+    pub blocked: Tally,
+    pub cores: Tally,
+    pub direct: Tally,
+    pub gp_migrations: Tally,
+    pub offlined: Tally,
 }
 
 /// Everything that an engine's threads and users share.
@@ -155,7 +155,7 @@ pub(super) struct Shared {
     pub threads: WorldLock<Vec<JoinHandle<()>>>,
     pub failed: WorldLock<Vec<String>>,
     /// One change of the set of online vCPUs at a time.
-    pub hotplug: parking_lot::Mutex<()>,
+    pub hotplug: WorldLock<()>,
     state: AtomicU32,
     phase: AtomicU32,
     /// Forks of the process before the engine was opened.
@@ -168,8 +168,76 @@ const DISCARD: u32 = 2;
 const STOP: u32 = 4;
 
 impl Shared {
+    /// The parts of an engine, with no thread started.
+    pub(super) fn new(config: &Config, options: &Options) -> Result<SharedRef> {
+        static IDS: Tally = Tally::new(1);
+        let tun = config.tunables().clone();
+        let fence = HeavyFence::choose(options.fence)?;
+        let parking = os::choose_parking(options.park)?;
+        if options.trace_limit > MAX_TRACE_LIMIT {
+            return Err(Error::config(
+                "trace_limit",
+                options.trace_limit,
+                "out of range",
+                format!("0 to {MAX_TRACE_LIMIT}"),
+            ));
+        }
+        let gp_cpu = options.gp_kthread_cpu.unwrap_or(tun.maxcpus - 1);
+        if gp_cpu >= tun.maxcpus {
+            return Err(Error::config(
+                "gp_kthread_cpu",
+                gp_cpu,
+                "no such online virtual CPU",
+                format!("0 to {}", tun.maxcpus - 1),
+            ));
+        }
+        let driven = options.gp_driver == GpDriver::Callers
+            && tun.gp_preinit_delay == 0
+            && tun.gp_init_delay == 0
+            && tun.gp_cleanup_delay == 0;
+        let rcu = Rcu::new(&tun)?;
+        let trace = (options.trace_limit > 0)
+            .then(|| WorldLock::new(Trace::new(rcu.is_preemptible(), options.trace_limit)));
+        Ok(Arc::new_cyclic(|me| Shared {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            me: me.clone(),
+            config: config.clone(),
+            clock: Clock::start(tun.hz),
+            fence,
+            parking,
+            crowd: Crowd::default(),
+            timer: options.timer,
+            rcuc: options.rcuc,
+            slots: Slots::new(fence.reader_bits()),
+            vcpus: Vcpus::new(tun.nr_cpus, tun.maxcpus),
+            gp: GpControl::new(gp_cpu, driven),
+            ticks: Ticks::new(tun.nr_cpus),
+            soft: Softirq::new(tun.nr_cpus, options.rcuc),
+            counters: HostCounters::default(),
+            records: Records::default(),
+            stalls: Stalls::default(),
+            trace,
+            threads: WorldLock::default(),
+            failed: WorldLock::default(),
+            hotplug: WorldLock::new(()),
+            state: AtomicU32::new(State::Open as u32),
+            phase: AtomicU32::new(0),
+            forks: os::forks(),
+            rcu,
+            tun,
+        }))
+    }
+
     pub(super) fn stopping(&self) -> bool {
         self.phase.load(Ordering::SeqCst) & STOP != 0
+    }
+
+    /// Has the engine's threads end.
+    #[cfg(any(treercu_loom, treercu_shuttle))]
+    pub(super) fn stop(&self) {
+        self.phase.fetch_or(STOP, Ordering::SeqCst);
+        self.wake_all();
+        self.kick_waiters();
     }
 
     pub(super) fn hurried(&self) -> bool {
@@ -370,63 +438,8 @@ impl Engine {
     ///
     /// Errors: a bad option, a tree that cannot be built, a thread that cannot be started.
     pub fn new(config: &Config, options: &Options) -> Result<Engine> {
-        static IDS: AtomicU64 = AtomicU64::new(1);
-        let tun = config.tunables().clone();
-        let fence = HeavyFence::choose(options.fence)?;
-        let parking = os::choose_parking(options.park)?;
-        if options.trace_limit > MAX_TRACE_LIMIT {
-            return Err(Error::config(
-                "trace_limit",
-                options.trace_limit,
-                "out of range",
-                format!("0 to {MAX_TRACE_LIMIT}"),
-            ));
-        }
-        let gp_cpu = options.gp_kthread_cpu.unwrap_or(tun.maxcpus - 1);
-        if gp_cpu >= tun.maxcpus {
-            return Err(Error::config(
-                "gp_kthread_cpu",
-                gp_cpu,
-                "no such online virtual CPU",
-                format!("0 to {}", tun.maxcpus - 1),
-            ));
-        }
         os::watch_forks();
-        let driven = options.gp_driver == GpDriver::Callers
-            && tun.gp_preinit_delay == 0
-            && tun.gp_init_delay == 0
-            && tun.gp_cleanup_delay == 0;
-        let rcu = Rcu::new(&tun)?;
-        let trace = (options.trace_limit > 0)
-            .then(|| WorldLock::new(Trace::new(rcu.is_preemptible(), options.trace_limit)));
-        let shared = Arc::new_cyclic(|me| Shared {
-            id: IDS.fetch_add(1, Ordering::Relaxed),
-            me: me.clone(),
-            config: config.clone(),
-            clock: Clock::start(tun.hz),
-            fence,
-            parking,
-            crowd: Crowd::default(),
-            timer: options.timer,
-            rcuc: options.rcuc,
-            slots: Slots::new(fence.reader_bits()),
-            vcpus: Vcpus::new(tun.nr_cpus, tun.maxcpus),
-            gp: GpControl::new(gp_cpu, driven),
-            ticks: Ticks::new(tun.nr_cpus),
-            soft: Softirq::new(tun.nr_cpus, options.rcuc),
-            counters: HostCounters::default(),
-            records: Records::default(),
-            stalls: Stalls::default(),
-            trace,
-            threads: WorldLock::default(),
-            failed: WorldLock::default(),
-            hotplug: parking_lot::Mutex::new(()),
-            state: AtomicU32::new(State::Open as u32),
-            phase: AtomicU32::new(0),
-            forks: os::forks(),
-            rcu,
-            tun,
-        });
+        let shared = Shared::new(config, options)?;
         shared.spawn("gp", Shared::gp_thread);
         shared.spawn("tick", Shared::tick_thread);
         if !options.rcuc {
@@ -493,7 +506,7 @@ impl Engine {
     pub fn counters(&self) -> Counters {
         let shared = self.shared();
         let c = &shared.counters;
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let get = |counter: &Tally| counter.load(Ordering::Relaxed);
         let cpu = self.thread_cpu();
         let pending = self.callbacks_pending();
         let invoked = get(&shared.soft.invoked);

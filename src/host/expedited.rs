@@ -8,7 +8,7 @@ use super::slot::Slot;
 use super::vcpu::Kind;
 use super::world::{Actor, Covered, Host};
 use crate::error::Result;
-use crate::sync::{Ordering, fence};
+use crate::sync::full_fence;
 use crate::tree::waiters::Waiter;
 use crate::tree::{ExpCall, ExpStep};
 use std::sync::mpsc::sync_channel;
@@ -127,7 +127,7 @@ impl Shared {
 
     /// Makes sure of all threads but the caller, before the tree samples its CPUs.
     fn prepare_expedited(&self, slot: &Slot, gp_seq: u64, host: &mut Host<'_>) {
-        fence(Ordering::SeqCst); // F2
+        full_fence("F2 expedited");
         host.covered = Covered::All;
         let readers = self.vcpus.readers();
         // In this order: only the thread itself re-joins a scan set, so if it is in one now it was counted.

@@ -9,7 +9,7 @@ use super::park::Park;
 use super::vcpu::Kind;
 use super::world::{Actor, Covered, Host};
 use crate::stats::Resolution;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, WorldLock};
+use crate::sync::{AtomicU32, Ordering, Tally, WorldLock, full_fence};
 use crate::tree::{GpKthread, GpResume, GpWait, Upcoming};
 use crate::wheel::wheel_expiry;
 
@@ -20,7 +20,7 @@ const HURRIED_NS: u64 = 200_000;
 pub(super) struct GpControl {
     pub park: Park,
     cpu: AtomicU32,
-    pub cpu_ns: AtomicU64,
+    pub cpu_ns: Tally,
     /// The kthread's variables: who holds this lock *is* the kthread.
     pub(super) role: WorldLock<Role>,
     /// Callers may be it, see [`super::drive`].
@@ -42,7 +42,7 @@ impl GpControl {
         GpControl {
             park: Park::default(),
             cpu: AtomicU32::new(cpu),
-            cpu_ns: AtomicU64::new(0),
+            cpu_ns: Tally::new(0),
             role: WorldLock::new(Role {
                 kthread: GpKthread::default(),
                 timed: false,
@@ -50,6 +50,12 @@ impl GpControl {
             driven,
             spinners: AtomicU32::new(0),
         }
+    }
+
+    /// Puts it on a vCPU.
+    #[cfg(any(treercu_loom, treercu_shuttle))]
+    pub(super) fn put_on(&self, cpu: u32) {
+        self.cpu.store(cpu, Ordering::Relaxed);
     }
 
     /// Where it runs, or last ran.
@@ -139,7 +145,7 @@ impl Shared {
         let mut host = Host::new(self, Actor::GpKthread, cpu);
         // Switching away from the kthread is a quiescent state of its vCPU, if nothing else is there.
         if let Some(gp_seq) = self.rcu.owed_gp(cpu) {
-            crate::sync::fence(Ordering::SeqCst); // F2
+            full_fence("F2 switch");
             if self.vcpus.get(cpu).active() == 0 {
                 self.rcu
                     .record_observed_qs(cpu, gp_seq, Resolution::ContextSwitch, &mut host);
@@ -203,7 +209,7 @@ impl Shared {
 
     /// A scan is going to look at the vCPUs of this leaf that are waited for.
     fn prepare_scan(&self, leaf: usize, host: &mut Host<'_>) {
-        crate::sync::fence(Ordering::SeqCst); // F2
+        full_fence("F2 scan");
         let owed: Vec<u32> = self
             .rcu
             .owed_by_leaf(leaf)

@@ -7,7 +7,7 @@ use super::engine::{Engine, Shared};
 use super::slot::Slot;
 use super::softirq::SharedRef;
 use crate::error::Result;
-use crate::sync::{AtomicBool, light_fence};
+use crate::sync::{AtomicBool, compiler_barrier};
 use crate::tree::FullCookie;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -131,7 +131,7 @@ impl Handle {
                 self.shared.enter_marked(self.slot());
             }
         } else {
-            light_fence();
+            compiler_barrier();
         }
         ReadGuard {
             handle: self,
@@ -260,6 +260,10 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        #[cfg(any(treercu_loom, treercu_shuttle))]
+        if std::thread::panicking() {
+            return; // The model has failed, and its execution is gone.
+        }
         // In the child of a fork somebody who is not here may hold the engine's locks.
         if !self.shared.is_forked() {
             self.shared.detach(self.slot());
@@ -276,12 +280,16 @@ impl std::fmt::Debug for Handle {
 impl Drop for ReadGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
+        #[cfg(any(treercu_loom, treercu_shuttle))]
+        if std::thread::panicking() {
+            return; // The model has failed, and its execution is gone.
+        }
         if self.handle.preemptible {
             if self.handle.slot().words.leave() {
                 self.handle.shared.left(self.handle.slot());
             }
         } else {
-            light_fence();
+            compiler_barrier();
         }
     }
 }

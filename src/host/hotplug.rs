@@ -26,18 +26,28 @@ impl Engine {
     /// Errors: a CPU that is not online, the last one, or (`preempt=none|voluntary`) a thread there that passes no
     /// quiescent state within 5 s.
     pub fn cpu_offline(&self, cpu: u32) -> Result<()> {
-        let shared = self.shared();
-        shared.check("cpu_offline")?;
-        if invoking() == shared.id {
+        self.shared().cpu_offline(cpu)
+    }
+
+    /// Brings a virtual CPU online; threads that register later may get it.
+    pub fn cpu_online(&self, cpu: u32) -> Result<()> {
+        self.shared().cpu_online(cpu)
+    }
+}
+
+impl Shared {
+    pub(super) fn cpu_offline(&self, cpu: u32) -> Result<()> {
+        self.check("cpu_offline")?;
+        if invoking() == self.id {
             return Err(Error::Misuse {
                 call: "cpu_offline",
                 reason: "called from a callback, whose batch it would wait for".to_owned(),
                 allowed: "outside callbacks",
             });
         }
-        let _one = shared.hotplug.lock();
-        shared.must_be(cpu, true)?;
-        let Some(to) = shared.vcpus.online().find(|&other| other != cpu) else {
+        let _one = self.hotplug.lock();
+        self.must_be(cpu, true)?;
+        let Some(to) = self.vcpus.online().find(|&other| other != cpu) else {
             return Err(Error::config(
                 "cpu",
                 cpu,
@@ -45,22 +55,18 @@ impl Engine {
                 "any while two are online",
             ));
         };
-        shared.take_offline(cpu, to)
+        self.take_offline(cpu, to)
     }
 
-    /// Brings a virtual CPU online; threads that register later may get it.
-    pub fn cpu_online(&self, cpu: u32) -> Result<()> {
-        let shared = self.shared();
-        shared.check("cpu_online")?;
-        let _one = shared.hotplug.lock();
-        shared.must_be(cpu, false)?;
-        shared.rcu.cpu_online(cpu);
-        shared.vcpus.get(cpu).online.store(true, Ordering::SeqCst);
+    pub(super) fn cpu_online(&self, cpu: u32) -> Result<()> {
+        self.check("cpu_online")?;
+        let _one = self.hotplug.lock();
+        self.must_be(cpu, false)?;
+        self.rcu.cpu_online(cpu);
+        self.vcpus.get(cpu).online.store(true, Ordering::SeqCst);
         Ok(())
     }
-}
 
-impl Shared {
     fn must_be(&self, cpu: u32, online: bool) -> Result<()> {
         if cpu >= self.tun.nr_cpus || self.vcpus.is_online(cpu) != online {
             let these: Vec<String> = (0..self.tun.nr_cpus)
@@ -103,7 +109,7 @@ impl Shared {
                     MOVE_DEADLINE_NS / 1_000_000_000
                 )));
             }
-            std::thread::yield_now();
+            crate::sync::yield_now();
         }
         self.counters.offlined.fetch_add(1, Ordering::Relaxed);
         let ctx = host.ctx();
@@ -126,7 +132,7 @@ impl Shared {
     }
 
     /// One attempt. Slots that nobody uses move like threads in an extended quiescent state.
-    fn move_thread(&self, slot: &Slot, cpu: u32, to: u32, host: &mut Host<'_>) -> bool {
+    pub(super) fn move_thread(&self, slot: &Slot, cpu: u32, to: u32, host: &mut Host<'_>) -> bool {
         if !self.rcu.is_preemptible() && slot.words.is_active() {
             slot.state.lock().move_to = Some(to);
             slot.words.mark();

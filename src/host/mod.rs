@@ -58,6 +58,9 @@ mod gp_thread;
 mod handle;
 mod hotplug;
 mod inspect;
+#[cfg(any(treercu_loom, treercu_shuttle))]
+#[doc(hidden)]
+pub mod model;
 pub mod order;
 mod os;
 mod park;

@@ -93,7 +93,7 @@
 //! nobody or queues nobody at once; a missing fence they do not find, which only a model checker would.
 
 use crate::error::{Error, Result};
-use crate::sync::{Ordering, fence};
+use crate::sync::{full_fence, heavy_fence};
 
 /// Bit of `eqs` and `special`: readers have to execute full fences themselves.
 pub(super) const FENCED: u32 = 1 << 31;
@@ -158,8 +158,9 @@ impl HeavyFence {
 
     /// `H`. Pairs with `L` of every reader.
     pub fn execute(self) {
-        fence(Ordering::SeqCst);
-        #[cfg(target_os = "linux")]
+        full_fence("P2");
+        heavy_fence("P2");
+        #[cfg(all(target_os = "linux", not(any(treercu_loom, treercu_shuttle))))]
         if self == HeavyFence::Membarrier {
             use rustix::thread::{MembarrierCommand, membarrier};
             // The process is registered, so this cannot fail.
@@ -176,14 +177,19 @@ impl HeavyFence {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(any(treercu_loom, treercu_shuttle))))]
 fn register() -> bool {
     use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
     membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)
         && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(treercu_loom, treercu_shuttle))]
+fn register() -> bool {
+    crate::sync::model::has_membarrier()
+}
+
+#[cfg(not(any(target_os = "linux", treercu_loom, treercu_shuttle)))]
 fn register() -> bool {
     false
 }

@@ -15,6 +15,12 @@ pub enum ParkMode {
     Portable,
 }
 
+#[cfg(any(treercu_loom, treercu_shuttle))]
+pub(super) fn choose_parking(_mode: ParkMode) -> Result<Parking> {
+    Ok(Parking::Model)
+}
+
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
 pub(super) fn choose_parking(mode: ParkMode) -> Result<Parking> {
     match mode {
         ParkMode::Portable => Ok(Parking::Portable),

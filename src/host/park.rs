@@ -3,24 +3,29 @@
 //! On Linux it is a private futex. Where futexes are missing, or on request, the word's address is a
 //! key in `parking_lot_core`'s table of sleepers; everything else is the same.
 
-use super::clock::monotonic_ns;
-use crate::sync::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use crate::sync::{AtomicU32, Ordering, mutated, order};
 
 /// How threads block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parking {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(any(treercu_loom, treercu_shuttle))))]
     Futex,
+    #[cfg(not(any(treercu_loom, treercu_shuttle)))]
     Portable,
+    /// A model checker's.
+    #[cfg(any(treercu_loom, treercu_shuttle))]
+    Model,
 }
 
 impl Parking {
     pub fn name(self) -> &'static str {
         match self {
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", not(any(treercu_loom, treercu_shuttle))))]
             Parking::Futex => "futex",
+            #[cfg(not(any(treercu_loom, treercu_shuttle)))]
             Parking::Portable => "portable",
+            #[cfg(any(treercu_loom, treercu_shuttle))]
+            Parking::Model => "model",
         }
     }
 }
@@ -32,6 +37,8 @@ const ASLEEP: u32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Park {
     word: AtomicU32,
+    #[cfg(any(treercu_loom, treercu_shuttle))]
+    sleeper: crate::sync::model::Sleeper,
 }
 
 impl Park {
@@ -39,14 +46,45 @@ impl Park {
     /// for. SeqCst: the announcement comes before that look, as in [`Park::wake`] the thing waited for
     /// comes before the look at the word. One of the two sees the other.
     pub fn announce(&self) {
-        self.word.swap(ASLEEP, Ordering::SeqCst);
+        if !mutated("announce") {
+            self.word.swap(ASLEEP, order("announce order", Ordering::SeqCst));
+        }
     }
 
-    /// The owner does not sleep after all.
+    /// The owner does not sleep after all. A swap, not a store: a wake-up that it swallows was for a reason that the
+    /// owner has to see when it looks the next time.
     pub fn withdraw(&self) {
-        self.word.store(AWAKE, Ordering::Relaxed);
+        if mutated("withdraw") {
+            return self.word.store(AWAKE, Ordering::Relaxed);
+        }
+        self.word.swap(AWAKE, Ordering::SeqCst);
     }
 
+    /// Wakes the owner if it sleeps or is about to. What it waits for was made true before.
+    pub fn wake(&self, how: Parking) {
+        if self.word.swap(AWAKE, order("wake order", Ordering::SeqCst)) != AWAKE {
+            self.rouse(how);
+        }
+    }
+}
+
+#[cfg(any(treercu_loom, treercu_shuttle))]
+const ALL: u32 = u32::MAX;
+
+#[cfg(any(treercu_loom, treercu_shuttle))]
+impl Park {
+    pub fn sleep(&self, _how: Parking, deadline: Option<u64>) {
+        self.sleeper
+            .sleep_if(|| self.word.load(Ordering::SeqCst) == ASLEEP, ALL, deadline);
+    }
+
+    fn rouse(&self, _how: Parking) {
+        self.sleeper.wake(ALL);
+    }
+}
+
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+impl Park {
     /// The owner sleeps until [`Park::wake`], or until `deadline` (ns of the monotonic clock). May
     /// return early; the owner looks again and announces anew.
     pub fn sleep(&self, how: Parking, deadline: Option<u64>) {
@@ -68,8 +106,9 @@ impl Park {
                 );
             }
             Parking::Portable => {
-                let until = deadline
-                    .map(|ns| Instant::now() + Duration::from_nanos(ns.saturating_sub(monotonic_ns())));
+                use std::time::{Duration, Instant};
+                let left = |ns: u64| ns.saturating_sub(super::clock::monotonic_ns());
+                let until = deadline.map(|ns| Instant::now() + Duration::from_nanos(left(ns)));
                 // SAFETY: the key is the address of this word, which outlives the call; the callbacks do
                 // not panic and do not call back into parking_lot_core.
                 unsafe {
@@ -86,11 +125,7 @@ impl Park {
         }
     }
 
-    /// Wakes the owner if it sleeps or is about to. What it waits for was made true before.
-    pub fn wake(&self, how: Parking) {
-        if self.word.swap(AWAKE, Ordering::SeqCst) == AWAKE {
-            return;
-        }
+    fn rouse(&self, how: Parking) {
         match how {
             #[cfg(target_os = "linux")]
             Parking::Futex => {

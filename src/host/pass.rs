@@ -11,7 +11,7 @@ use super::slot::{Slot, SlotState};
 use super::vcpu::{Answered, Kind};
 use super::world::Host;
 use crate::stats::Resolution;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, full_fence, mutated};
 
 /// Passes in a row that have to find a thread outside before it is put out of the scan set.
 const QUIET_PASSES: u32 = 1;
@@ -19,7 +19,7 @@ const QUIET_PASSES: u32 = 1;
 impl Shared {
     /// Makes sure of one vCPU. True: nothing that runs there is in a section that began before.
     pub(super) fn make_sure(&self, cpu: u32, kind: Kind, gp_seq: u64, host: &mut Host<'_>) -> bool {
-        fence(Ordering::SeqCst); // F2
+        full_fence("F2");
         if self.vcpus.get(cpu).active() == 0 {
             return true;
         }
@@ -67,13 +67,16 @@ impl Shared {
             let seen = slot.words.sample();
             if seen == Sample::Outside {
                 slot.quiet.fetch_add(1, Ordering::Relaxed);
-                if may_grant {
+                if mutated("mark taken off by a pass") {
+                    slot.words.clear_mark();
+                }
+                if may_grant || (mutated("offer after the fence") && slot.words.propose()) {
                     self.grant(slot);
                 }
                 continue;
             }
             slot.quiet.store(0, Ordering::Relaxed);
-            if may_grant {
+            if may_grant && !mutated("offer left standing") {
                 slot.words.take_back();
             }
             if seen == Sample::Inside {
@@ -86,7 +89,7 @@ impl Shared {
     fn grant(&self, slot: &Slot) {
         let cpu = slot.cpu();
         let mut run = self.vcpus.get(cpu).run.lock();
-        if slot.cpu() == cpu && slot.words.grant() {
+        if (slot.cpu() == cpu || mutated("granted elsewhere")) && slot.words.grant() {
             self.vcpus
                 .part_locked(cpu, &mut run, slot, |index| self.slots.get(index));
             self.counters.grants.fetch_add(1, Ordering::Relaxed);
@@ -101,7 +104,7 @@ impl Shared {
 
     pub(super) fn block_locked(&self, slot: &Slot, state: &mut SlotState, host: &mut Host<'_>) -> bool {
         // Under the slot's lock the mark tells: a reader that left has to take this lock to clear it.
-        if slot.words.sample() != Sample::Inside {
+        if slot.words.sample() != Sample::Inside && !mutated("queued unseen") {
             return false;
         }
         if !state.reader.is_blocked() {
@@ -117,7 +120,7 @@ impl Shared {
         let mut run = vcpu.run.lock();
         let asked = *run.asked(kind);
         if asked.gp_seq == gp_seq {
-            return asked.left == 0;
+            return asked.left == 0 || mutated("answer not awaited");
         }
         let mut left = 0;
         for entry in &mut run.entries {

@@ -146,7 +146,7 @@ impl<T: Send + Sync + 'static> RcuPtr<T> {
 impl<T: Send + Sync + 'static> Drop for RcuPtr<T> {
     fn drop(&mut self) {
         // SAFETY: what `load` gave borrows the pointer, so no reader is left.
-        drop(unsafe { Box::from_raw(*self.ptr.get_mut()) });
+        drop(unsafe { Box::from_raw(self.ptr.load(Ordering::Relaxed)) });
     }
 }
 

@@ -10,7 +10,7 @@
 //! argument for each order is in [`super::order`]; R1 … R6 and P1 … P3 are its names.
 
 use super::order::FENCED;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, light_fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, full_fence, light_fence, mutated, order};
 
 /// In a scan set: passes look at the thread.
 pub(super) const ACTIVE: u32 = 0;
@@ -57,8 +57,8 @@ impl ReaderWords {
     pub fn enter(&self) -> bool {
         let nesting = self.nesting.load(Ordering::Relaxed);
         self.nesting.store(nesting + 1, Ordering::Relaxed); // R1
-        light_fence(); // R2
-        self.eqs.load(Ordering::Relaxed) != ACTIVE // R3
+        light_fence("R2");
+        self.eqs.load(Ordering::Relaxed) != ACTIVE && !mutated("R3")
     }
 
     /// True: the thread was in an extended quiescent state and has to join its scan set, with a full fence
@@ -66,13 +66,12 @@ impl ReaderWords {
     #[cold]
     pub fn enter_slow(&self) -> bool {
         if self.eqs.load(Ordering::Relaxed) & FENCED != 0 {
-            fence(Ordering::SeqCst); // R2 where there is no membarrier
+            full_fence("R2 in full"); // where there is no membarrier
         }
         if self.nesting() > 1 || self.eqs.load(Ordering::Relaxed) & !FENCED == ACTIVE {
             return false;
         }
-        let before = self.eqs.fetch_and(FENCED, Ordering::SeqCst);
-        fence(Ordering::SeqCst); // F1, for the case that the pass gave up its proposal meanwhile
+        let before = self.eqs.fetch_and(FENCED, order("re-entry", Ordering::SeqCst));
         before & !FENCED == GRANTED
     }
 
@@ -80,9 +79,14 @@ impl ReaderWords {
     #[inline(always)]
     pub fn leave(&self) -> bool {
         let nesting = self.nesting.load(Ordering::Relaxed) - 1;
-        self.nesting.store(nesting, Ordering::Release); // R4
-        light_fence(); // R5
-        self.special.load(Ordering::Relaxed) != 0 // R6
+        let flags = mutated("one word").then(|| self.special.load(Ordering::Relaxed));
+        self.nesting.store(nesting, order("R4", Ordering::Release));
+        if let Some(flags) = flags {
+            // As if both were one word, written by a plain store.
+            self.special.store(flags, Ordering::Relaxed);
+        }
+        light_fence("R5");
+        self.special.load(Ordering::Relaxed) != 0 && !mutated("R6")
     }
 
     /// True: a pass marked the section that just ended; [`ReaderWords::clear_mark`] under the slot's lock
@@ -90,7 +94,7 @@ impl ReaderWords {
     #[cold]
     pub fn leave_slow(&self) -> bool {
         if self.special.load(Ordering::Relaxed) & FENCED != 0 {
-            fence(Ordering::SeqCst); // R5 where there is no membarrier
+            full_fence("R5 in full"); // where there is no membarrier
         }
         self.nesting() == 0 && self.special.load(Ordering::Relaxed) & MARK != 0
     }
@@ -98,7 +102,7 @@ impl ReaderWords {
     /// The thread itself, outside any section, takes the mark off. Acquire: what follows sees what came
     /// before the mark. Release: the pass that misses the mark sees that the section is over.
     pub fn clear_mark(&self) {
-        self.special.fetch_and(!MARK, Ordering::AcqRel);
+        self.special.fetch_and(!MARK, order("clear", Ordering::AcqRel));
     }
 
     /// Sections open, as the thread itself knows it.
@@ -109,37 +113,42 @@ impl ReaderWords {
 
     /// The thread itself: in a scan set, or at least not granted yet.
     pub fn is_active(&self) -> bool {
-        self.eqs.load(Ordering::SeqCst) & !FENCED != GRANTED
+        self.eqs.load(order("is active", Ordering::SeqCst)) & !FENCED != GRANTED
     }
 
     /// The thread itself, under its run queue's lock and outside any section: out of the scan set.
     pub fn set_granted(&self) {
-        self.eqs.fetch_or(GRANTED, Ordering::SeqCst);
-        self.eqs.fetch_and(!PROPOSED, Ordering::SeqCst);
+        self.eqs.fetch_or(GRANTED, order("leave set", Ordering::SeqCst));
+        self.eqs
+            .fetch_and(!PROPOSED, order("leave set", Ordering::SeqCst));
     }
 
     /// The thread itself: back in the scan set.
     pub fn set_active(&self) {
-        self.eqs.fetch_and(FENCED, Ordering::SeqCst);
+        self.eqs.fetch_and(FENCED, order("set active", Ordering::SeqCst));
     }
 
     /// P1: the next outermost unlock has to answer. Release: who sees the mark sees what came before it.
     pub fn mark(&self) {
-        self.special.fetch_or(MARK, Ordering::Release);
+        if mutated("P1 skipped") {
+            return;
+        }
+        self.special.fetch_or(MARK, order("P1", Ordering::Release));
     }
 
     /// Somebody asked the thread for something.
     #[inline(always)]
     pub fn is_marked(&self) -> bool {
-        self.special.load(Ordering::Acquire) & MARK != 0
+        self.special.load(order("is marked", Ordering::Acquire)) & MARK != 0
     }
 
     /// P1: offer an extended quiescent state. True: this pass may grant it after its heavy fence.
     pub fn propose(&self) -> bool {
         let bits = self.eqs.load(Ordering::Relaxed) & FENCED;
+        let order = order("offer", Ordering::SeqCst);
         match self
             .eqs
-            .compare_exchange(ACTIVE | bits, PROPOSED | bits, Ordering::SeqCst, Ordering::SeqCst)
+            .compare_exchange(ACTIVE | bits, PROPOSED | bits, order, order)
         {
             Ok(_) => true,
             Err(now) => now & !FENCED == PROPOSED,
@@ -148,9 +157,9 @@ impl ReaderWords {
 
     /// P3, under the slot's lock where the answer is to be acted upon.
     pub fn sample(&self) -> Sample {
-        if self.nesting.load(Ordering::Acquire) == 0 {
+        if self.nesting.load(order("P3", Ordering::Acquire)) == 0 {
             Sample::Outside
-        } else if self.special.load(Ordering::Acquire) & MARK != 0 {
+        } else if self.special.load(order("P3 mark", Ordering::Acquire)) & MARK != 0 {
             Sample::Inside
         } else {
             Sample::Passed
@@ -170,8 +179,12 @@ impl ReaderWords {
 
     fn settle(&self, to: u32) -> bool {
         let bits = self.eqs.load(Ordering::Relaxed) & FENCED;
+        let order = order("settle", Ordering::SeqCst);
+        if mutated("grant unchecked") {
+            return self.eqs.swap(to | bits, order) & !FENCED != GRANTED;
+        }
         self.eqs
-            .compare_exchange(PROPOSED | bits, to | bits, Ordering::SeqCst, Ordering::SeqCst)
+            .compare_exchange(PROPOSED | bits, to | bits, order, order)
             .is_ok()
     }
 }

@@ -6,7 +6,7 @@
 use super::crowd::Crowd;
 use super::park::{Park, Parking};
 use super::reader::ReaderWords;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, WorldLock};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, WorldLock, mutated, order};
 use crate::tree::Reader;
 use crate::tree::waiters::Waiter;
 use std::num::NonZeroU32;
@@ -81,7 +81,10 @@ impl Wait {
             self.served_by.store(gp_seq, Ordering::Relaxed);
         }
         let mark = NonZeroU32::new(self.mark.load(Ordering::Relaxed));
-        self.done.fetch_max(number, Ordering::SeqCst);
+        if mutated("done stored") {
+            self.done.store(number, Ordering::SeqCst);
+        }
+        self.done.fetch_max(number, order("done", Ordering::SeqCst));
         if mark.is_none() {
             self.park.wake(how);
         }
@@ -110,7 +113,8 @@ impl Wait {
 
     /// The grace period that served wait `number`, if it is over.
     pub fn served(&self, number: u64) -> Option<u64> {
-        (self.done.load(Ordering::SeqCst) >= number).then(|| self.served_by.load(Ordering::Relaxed))
+        (self.done.load(order("done look", Ordering::SeqCst)) >= number)
+            .then(|| self.served_by.load(Ordering::Relaxed))
     }
 
     /// Blocks until wait `number` is over or `give_up` says so; `None` then, or at the deadline.
@@ -123,7 +127,7 @@ impl Wait {
     ) -> Option<u64> {
         loop {
             self.park.announce();
-            let served = self.served(number);
+            let served = self.served(number).filter(|_| !mutated("second look"));
             let late = || deadline.is_some_and(|at| super::clock::monotonic_ns() >= at);
             if served.is_some() || give_up() || late() {
                 self.park.withdraw();
@@ -174,11 +178,11 @@ impl Slot {
     }
 
     pub fn cpu(&self) -> u32 {
-        self.cpu.load(Ordering::Acquire)
+        self.cpu.load(order("cpu look", Ordering::Acquire))
     }
 
     pub fn set_cpu(&self, cpu: u32) {
-        self.cpu.store(cpu, Ordering::Release);
+        self.cpu.store(cpu, order("cpu", Ordering::Release));
     }
 
     /// Begins a wait, in the crowd if it has a mark, and gives the tree's handle on it.
@@ -195,7 +199,12 @@ impl Slot {
     }
 }
 
-const FIRST_CHUNK: u32 = 32;
+/// Few for model checkers, which build an engine for each execution.
+const FIRST_CHUNK: u32 = if cfg!(any(treercu_loom, treercu_shuttle)) {
+    4
+} else {
+    32
+};
 const CHUNKS: usize = 16;
 
 /// All slots ever made, in chunks that double, so that a slot never moves; and those that are free.

@@ -7,16 +7,21 @@ use super::engine::Shared;
 use super::park::Park;
 use super::vcpu::Bitmap;
 use super::world::{Actor, Host};
-use crate::sync::{AtomicU64, Ordering, WorldLock};
+use crate::sync::{Ordering, Tally, WorldLock};
 use crate::tree::Cb;
 use crate::tree::world::World;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
 thread_local! {
     /// This thread is invoking a callback of this engine (its number).
     static INVOKING: Cell<u64> = const { Cell::new(0) };
+}
+#[cfg(any(treercu_loom, treercu_shuttle))]
+crate::sync::model::thread_local! {
+    static INVOKING: Cell<u64> = Cell::new(0);
 }
 
 /// Messages of panics in callbacks that are kept.
@@ -29,7 +34,7 @@ pub(super) struct Softirq {
     park: Park,
     /// With `rcuc`: a thread for each vCPU that ever had something to do.
     rcuc: Box<[OnceLock<Park>]>,
-    pub invoked: AtomicU64,
+    pub invoked: Tally,
     panics: WorldLock<Panics>,
 }
 
@@ -50,7 +55,7 @@ impl Softirq {
             rcuc: (0..if rcuc { nr_cpus } else { 0 })
                 .map(|_| OnceLock::new())
                 .collect(),
-            invoked: AtomicU64::new(0),
+            invoked: Tally::new(0),
             panics: WorldLock::default(),
         }
     }
@@ -84,7 +89,7 @@ impl Softirq {
 
 /// The engine whose callback this thread is invoking; 0: none.
 pub(super) fn invoking() -> u64 {
-    INVOKING.get()
+    INVOKING.with(Cell::get)
 }
 
 impl Shared {
@@ -134,7 +139,7 @@ impl Shared {
         let Some(mut batch) = self.rcu.core_batch(ctx, &mut host) else {
             return;
         };
-        INVOKING.set(self.id);
+        INVOKING.with(|invoking| invoking.set(self.id));
         while let Some(callback) = batch.next(ctx, false, &mut host) {
             match callback {
                 Cb::User(callback) => {
@@ -153,7 +158,7 @@ impl Shared {
                 }
             }
         }
-        INVOKING.set(0);
+        INVOKING.with(|invoking| invoking.set(0));
         if !self.rcu.is_preemptible() {
             // A callback that used the engine attached this thread, which passes no quiescent state while it
             // waits for more work.

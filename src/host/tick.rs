@@ -6,7 +6,7 @@ use super::park::Park;
 use super::vcpu::{Bitmap, Kind};
 use super::world::{Actor, Host};
 use crate::stats::Resolution;
-use crate::sync::{AtomicBool, AtomicU64, Ordering, WorldLock, fence};
+use crate::sync::{AtomicBool, Ordering, Tally, WorldLock, fence_after_rmw};
 use crate::tree::world::TickHit;
 use hdrhistogram::Histogram;
 
@@ -17,17 +17,17 @@ const HURRIED_NS: u64 = 100_000;
 pub(super) struct Ticks {
     pub park: Park,
     /// vCPUs that have callbacks, or a raised core.
-    wanted: Bitmap,
+    pub(super) wanted: Bitmap,
     /// vCPUs whose RCU core is to run.
     raised: Bitmap,
     /// The thread sleeps without a tick.
     tickless: AtomicBool,
     /// The latest jiffy whose ticks were carried out; whoever carries them out holds the lock.
     done: WorldLock<u64>,
-    pub cpu_ns: AtomicU64,
-    pub count: AtomicU64,
+    pub cpu_ns: Tally,
+    pub count: Tally,
     /// Most callbacks that were queued in all lists together when a tick came.
-    pub callbacks_peak: AtomicU64,
+    pub callbacks_peak: Tally,
     /// How late ticks came, ns.
     lateness: WorldLock<Histogram<u64>>,
 }
@@ -40,9 +40,9 @@ impl Ticks {
             raised: Bitmap::new(nr_cpus),
             tickless: AtomicBool::new(false),
             done: WorldLock::new(0),
-            cpu_ns: AtomicU64::new(0),
-            count: AtomicU64::new(0),
-            callbacks_peak: AtomicU64::new(0),
+            cpu_ns: Tally::new(0),
+            count: Tally::new(0),
+            callbacks_peak: Tally::new(0),
             lateness: WorldLock::new(Histogram::new(2).expect("2 digits are allowed")),
         }
     }
@@ -50,7 +50,12 @@ impl Ticks {
     /// This vCPU needs ticks: it has callbacks.
     #[inline]
     pub fn want(&self, shared: &Shared, cpu: u32) {
+        // Between the reason (queued under a lock that was just released) and the look at the bit. Partner: the one
+        // in `tick_all`, between clearing the bit and looking for reasons.
+        fence_after_rmw("tick wanted");
         if self.wanted.set(cpu) {
+            // Between the bit and the look at `tickless`. Partner: the one in `sleep_tickless`.
+            fence_after_rmw("tick asked for");
             self.unfreeze(shared);
         }
     }
@@ -86,7 +91,7 @@ impl Ticks {
 }
 
 impl Shared {
-    fn needs_ticks(&self) -> bool {
+    pub(super) fn needs_ticks(&self) -> bool {
         !self.ticks.wanted.is_empty()
             || self.tun.periodic_ticks
             || (self.rcu.gp_in_progress() && self.vcpus.readers() > 0)
@@ -99,18 +104,7 @@ impl Shared {
                 return;
             }
             if !self.needs_ticks() {
-                self.ticks
-                    .cpu_ns
-                    .store(super::clock::thread_cpu_ns(), Ordering::Relaxed);
-                // SeqCst store and look: the partner stores its want, then looks at `tickless`.
-                self.ticks.tickless.store(true, Ordering::SeqCst);
-                self.ticks.park.announce();
-                if self.needs_ticks() || self.stopping() {
-                    self.ticks.park.withdraw();
-                } else {
-                    self.ticks.park.sleep(self.parking, None);
-                }
-                self.ticks.tickless.store(false, Ordering::SeqCst);
+                self.sleep_tickless();
                 continue;
             }
             let due = if self.hurried() {
@@ -138,6 +132,23 @@ impl Shared {
         }
     }
 
+    pub(super) fn sleep_tickless(&self) {
+        self.ticks
+            .cpu_ns
+            .store(super::clock::thread_cpu_ns(), Ordering::Relaxed);
+        self.ticks.tickless.store(true, Ordering::SeqCst);
+        self.ticks.park.announce();
+        // Between saying so and the look at what is wanted. Partners: the fence in `want`, and F2 of a grace period
+        // that starts.
+        fence_after_rmw("tickless");
+        if self.needs_ticks() || self.stopping() {
+            self.ticks.park.withdraw();
+        } else {
+            self.ticks.park.sleep(self.parking, None);
+        }
+        self.ticks.tickless.store(false, Ordering::SeqCst);
+    }
+
     /// This jiffy's ticks, unless somebody was faster. A late jiffy runs once.
     ///
     /// A timer expires after the ticks of its jiffy, as the softirq that expires timers runs at the end of a tick's
@@ -155,7 +166,7 @@ impl Shared {
     }
 
     /// All vCPUs' ticks, by number.
-    fn tick_all(&self) {
+    pub(super) fn tick_all(&self) {
         // Before the ticks, which may let callbacks go. Whoever has callbacks wants ticks.
         let queued = self
             .ticks
@@ -174,8 +185,8 @@ impl Shared {
             // Taken out first, so that a core raised during or after its tick stays wanted.
             self.ticks.wanted.clear(cpu);
             self.tick(cpu);
-            // A full fence between clearing and looking: a caller queues, then looks at the bit.
-            fence(Ordering::SeqCst);
+            // Partner: the fence in `want`.
+            fence_after_rmw("tick given up");
             if self.rcu.needs_cpu(cpu) {
                 self.ticks.wanted.set(cpu);
             }
@@ -187,7 +198,7 @@ impl Shared {
         }
     }
 
-    fn tick(&self, cpu: u32) {
+    pub(super) fn tick(&self, cpu: u32) {
         self.ticks.count.fetch_add(1, Ordering::Relaxed);
         let mut host = Host::new(self, Actor::Tick, cpu);
         // An idle vCPU of a preemptible system proves nothing by a tick: a scan finds it idle. Else this is what

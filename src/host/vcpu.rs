@@ -5,9 +5,8 @@
 //! threads that have not read for a while are put out of it, and a thread that reads again re-joins.
 
 use super::slot::Slot;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, WorldLock, fence};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, WorldLock, full_fence, order};
 use crate::tree::watching::ContextTracking;
-use std::sync::atomic::AtomicUsize;
 
 /// One virtual CPU.
 #[derive(Debug)]
@@ -105,7 +104,7 @@ impl Vcpu {
     /// Size of the scan set; F2 of [`super::order`] has to come before.
     #[inline]
     pub fn active(&self) -> u32 {
-        self.active.load(Ordering::SeqCst)
+        self.active.load(order("active look", Ordering::SeqCst))
     }
 }
 
@@ -150,7 +149,7 @@ impl Vcpus {
     /// Threads in all scan sets together; F2 of [`super::order`] has to come before.
     #[inline]
     pub fn readers(&self) -> u32 {
-        self.readers.load(Ordering::SeqCst)
+        self.readers.load(order("readers look", Ordering::SeqCst))
     }
 
     /// vCPUs with a scan set.
@@ -179,7 +178,7 @@ impl Vcpus {
             }
             self.join_locked(cpu, &mut run, slot);
             drop(run);
-            fence(Ordering::SeqCst); // F1
+            full_fence("F1");
             return;
         }
     }
@@ -215,14 +214,14 @@ impl Vcpus {
 
     fn count(&self, cpu: u32, run: &RunQueue, change: i32) {
         let len = run.entries.len() as u32;
-        self.get(cpu).active.store(len, Ordering::SeqCst);
+        self.get(cpu).active.store(len, order("active", Ordering::SeqCst));
         if change > 0 {
-            self.readers.fetch_add(1, Ordering::SeqCst);
+            self.readers.fetch_add(1, order("readers", Ordering::SeqCst));
             if len == 1 {
                 self.busy.set(cpu);
             }
         } else {
-            self.readers.fetch_sub(1, Ordering::SeqCst);
+            self.readers.fetch_sub(1, order("readers", Ordering::SeqCst));
             if len == 0 {
                 self.busy.clear(cpu);
             }

@@ -5,7 +5,7 @@ use super::engine::Shared;
 use super::slot::split;
 use super::vcpu::Kind;
 use crate::stats::{Counters, GracePeriods};
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, full_fence};
 use crate::trace::{Context, Event, Record};
 use crate::tree::StallReport;
 use crate::tree::waiters::Waiter;
@@ -157,7 +157,7 @@ impl World for Host<'_> {
     fn heavy_fence(&mut self, why: Fence) {
         let Fence::GpStart = why;
         // F2. Each sample of a reader that is taken later has a fence of its own in front.
-        fence(Ordering::SeqCst);
+        full_fence("F2 start");
         self.shared.ticks.gp_started(self.shared);
     }
 

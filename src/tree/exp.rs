@@ -20,7 +20,9 @@ use super::seq;
 use super::waiters::Waiter;
 use super::watching::WatchSnap;
 use super::world::{Ctx, Ipi, Work, World};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, FullLock, Ordering, assert_unlocked, fence};
+use crate::sync::{
+    AtomicBool, AtomicU32, AtomicU64, FullLock, Ordering, assert_unlocked, fence_after_rmw, full_fence, order,
+};
 use crate::trace::Event;
 use std::collections::VecDeque;
 
@@ -88,7 +90,7 @@ const WANTED: u32 = 2;
 
 impl HandOff {
     fn try_lock(&self) -> bool {
-        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        let (acquire, relaxed) = (order("exp_mutex taken", Ordering::Acquire), Ordering::Relaxed);
         self.word.compare_exchange(FREE, HELD, acquire, relaxed).is_ok()
     }
 
@@ -122,7 +124,7 @@ impl HandOff {
 
     /// Gives it back, or over to the first in the queue, whom the caller completes.
     fn unlock(&self) -> Option<Waiter> {
-        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+        let (release, relaxed) = (order("exp_mutex given", Ordering::Release), Ordering::Relaxed);
         if self.word.compare_exchange(HELD, FREE, release, relaxed).is_ok() {
             return None;
         }
@@ -202,7 +204,7 @@ impl<C> Rcu<C> {
     pub fn exp_begin(&self) -> ExpCall {
         // Full barrier: the caller's updates come before the reading. Partner: the barrier of the leaf locks
         // that a grace period which starts later takes before it samples.
-        fence(Ordering::SeqCst);
+        full_fence("expedited begin");
         ExpCall {
             s: seq::snap(self.exp_seq()),
             stage: Stage::Enter,
@@ -292,7 +294,7 @@ impl<C> Rcu<C> {
         self.exp_event(call, "done", world);
         // Full barrier: what the caller frees now comes after the readers that the number proves gone.
         // Partner: the read-modify-write with which that number was ended.
-        fence(Ordering::SeqCst);
+        full_fence("expedited done");
         call.stage = Stage::Done;
         true
     }
@@ -350,7 +352,9 @@ impl<C> Rcu<C> {
             node.asleep.fetch_add(1, Ordering::SeqCst);
             self.exp.asleep.fetch_add(1, Ordering::SeqCst);
         }
-        // Counted first, then the number is read; the end writes the number first, then reads the counts.
+        // Counted first, then the number is read; the end writes the number first, then reads the counts. A full
+        // barrier between the two, there and here.
+        fence_after_rmw("sleeper counted");
         if self.exp_done(call, world) {
             // Whether the waker has found it or not: if so, its completion makes a step too many.
             self.leave_node(index, waiter);
@@ -542,7 +546,7 @@ impl<C> Rcu<C> {
         *self.exp.driver.lock() = Some(waiter.clone());
         self.exp.driver_waits.store(true, Ordering::SeqCst);
         // Full barrier between the store and the look at the root. Partner: the one in `exp_wake_driver`.
-        fence(Ordering::SeqCst);
+        full_fence("driver waits");
         self.exp_wait(call, waiter, world)
     }
 
@@ -568,7 +572,7 @@ impl<C> Rcu<C> {
     pub(super) fn exp_wake_driver(&self, world: &mut impl World) {
         assert_unlocked();
         // Full barrier between the emptying and the look at the flag. Partner: `exp_sleep`.
-        fence(Ordering::SeqCst);
+        full_fence("driver woken");
         if !self.exp.driver_waits.swap(false, Ordering::SeqCst) {
             return;
         }
@@ -583,7 +587,10 @@ impl<C> Rcu<C> {
         let running = self.exp.seq.load(Ordering::Relaxed);
         self.polled_exp_end();
         // Full barrier on both sides: all reports come before it, and the counts are read after it.
-        self.exp.seq.swap(seq::end(running), Ordering::SeqCst);
+        self.exp
+            .seq
+            .swap(seq::end(running), order("expedited end", Ordering::SeqCst));
+        fence_after_rmw("expedited ended");
         self.exp_event(call, "end", world);
         if self.exp.asleep.load(Ordering::SeqCst) > 0 {
             self.exp_wake_sleepers(running, world);

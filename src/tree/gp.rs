@@ -9,7 +9,7 @@ use super::rcu::{FLAG_FQS, FLAG_INIT, Rcu};
 use super::seq;
 use super::world::{Ctx, Current, Fence, GpRecord, Work, World};
 use crate::stats::Resolution;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, mutated};
 use crate::trace::Event;
 
 /// `gp_state`, as the kernel numbers it.
@@ -243,7 +243,7 @@ impl<C> Rcu<C> {
             // Requests are taken before the number starts: one that is pushed later names the next
             // grace period, and this one must not complete it.
             let started = seq::start(self.gp_seq.load(Ordering::Relaxed));
-            let pool_empty = self.srs.gp_init(started);
+            let pool_empty = !mutated("callers taken late") && self.srs.gp_init(started);
             // The number starts before the hotplug scan: an update registered in between would be
             // numbered with this grace period, which a CPU coming online after the scan escapes.
             self.gp_seq.store(started, Ordering::SeqCst);

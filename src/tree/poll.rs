@@ -9,7 +9,7 @@
 use super::rcu::Rcu;
 use super::seq;
 use super::world::{Ctx, World};
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, full_fence};
 
 /// A cookie that always tests as done (`RCU_GET_STATE_COMPLETED`).
 pub const COMPLETED: u64 = 1;
@@ -117,7 +117,7 @@ impl<C> Rcu<C> {
     pub fn get_state(&self) -> u64 {
         // Full barrier: the caller's updates before it come before the reading. Partner: the barrier
         // of the node lock that the next grace period's start takes.
-        fence(Ordering::SeqCst);
+        full_fence("get_state");
         seq::snap(self.polled.load())
     }
 
@@ -133,13 +133,13 @@ impl<C> Rcu<C> {
         let done = cookie == COMPLETED || seq::done_exact(self.polled.load(), cookie);
         // Full barrier: what the caller frees now comes after the readers that the reading proves
         // gone. Partner: the one in `seq::end`'s place at the end of the grace period.
-        fence(Ordering::SeqCst);
+        full_fence("poll_state");
         done
     }
 
     /// `get_state_synchronize_rcu_full()`.
     pub fn get_state_full(&self) -> FullCookie {
-        fence(Ordering::SeqCst); // as in `get_state`
+        full_fence("get_state"); // as in `get_state`
         FullCookie {
             norm: seq::snap(self.gp_seq()),
             exp: seq::snap(self.exp_seq()),
@@ -156,13 +156,13 @@ impl<C> Rcu<C> {
 
     /// `poll_state_synchronize_rcu_full()`.
     pub fn poll_state_full(&self, cookie: FullCookie) -> bool {
-        fence(Ordering::SeqCst); // pairs with the barrier behind the root's number in clean-up
+        full_fence("poll_state before"); // pairs with the barrier behind the root's number in clean-up
         let root = self.nodes[0].gp_seq.load(Ordering::SeqCst);
         let done = cookie.norm == COMPLETED
             || seq::done_exact(root, cookie.norm)
             || cookie.exp == COMPLETED
             || seq::done_exact(self.exp_seq(), cookie.exp);
-        fence(Ordering::SeqCst); // as in `poll_state`
+        full_fence("poll_state"); // as in `poll_state`
         done
     }
 }

@@ -15,7 +15,7 @@ use super::snapshot::SrsSnapshot;
 use super::waiters::{Waiter, WaiterChain, WaiterStack};
 use super::world::{Ctx, WorkItem, World};
 use crate::config::Latch;
-use crate::sync::{AtomicBool, AtomicI64, AtomicU32, FullLock, Ordering};
+use crate::sync::{AtomicBool, AtomicI64, AtomicU32, FullLock, Ordering, mutated};
 use crate::trace::Event;
 
 /// Wait heads (`SR_NORMAL_GP_WAIT_HEAD_MAX`).
@@ -275,6 +275,9 @@ impl<C> Rcu<C> {
 
     /// Wakes the callers whose grace period ended, as far as the kthread does so itself.
     pub(super) fn srs_gp_cleanup(&self, world: &mut impl World) {
+        if mutated("callers taken late") {
+            self.srs.gp_init(self.gp_seq());
+        }
         let (wake, left) = self.srs.gp_cleanup();
         for (waiter, gp_seq) in wake.into_iter().flatten() {
             world.complete(waiter, gp_seq);

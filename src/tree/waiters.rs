@@ -4,7 +4,7 @@
 //! completes it. A caller that gives up drops its count; the completion frees the node later.
 //! Pushing is lock-free and newest-first; only the grace-period kthread takes the stack, whole.
 
-use crate::sync::{AtomicPtr, AtomicU64, Ordering, ThinArc as Arc};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, ThinArc as Arc, order};
 use std::ptr;
 
 struct Node {
@@ -79,31 +79,37 @@ impl WaiterStack {
             // nobody else touches `next` of a node that is not linked yet.
             unsafe { (*node).next.store(head, Ordering::Relaxed) };
             // Release: the node's contents are visible to whoever takes the stack (Acquire below).
-            match self
-                .head
-                .compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed)
-            {
+            match self.head.compare_exchange_weak(
+                head,
+                node,
+                order("push", Ordering::Release),
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
         }
     }
 
-    /// Nothing is queued.
+    /// Nothing is queued, as far as the caller can know: whoever pushed before in the order of locks is seen.
     pub fn is_empty(&self) -> bool {
-        self.head.load(Ordering::Acquire).is_null()
+        self.head.load(Ordering::Relaxed).is_null()
     }
 
     /// Takes everything, newest first.
     pub fn take(&self) -> WaiterChain {
         WaiterChain {
-            head: self.head.swap(ptr::null_mut(), Ordering::Acquire),
+            head: self.head.swap(ptr::null_mut(), order("take", Ordering::Acquire)),
         }
     }
 }
 
 impl Drop for WaiterStack {
     fn drop(&mut self) {
+        #[cfg(any(treercu_loom, treercu_shuttle))]
+        if std::thread::panicking() {
+            return; // The model has failed, and its execution is gone.
+        }
         drop(self.take());
     }
 }
@@ -148,6 +154,10 @@ impl WaiterChain {
 
 impl Drop for WaiterChain {
     fn drop(&mut self) {
+        #[cfg(any(treercu_loom, treercu_shuttle))]
+        if std::thread::panicking() {
+            return; // The model has failed, and its execution is gone.
+        }
         while self.pop().is_some() {}
     }
 }

@@ -5,7 +5,7 @@
 //! one in user mode with user context tracking, is in an *extended quiescent state*: the bit is
 //! clear. Any passage through such a state changes the counter, which is how a scan sees it later.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence_after_rmw, order};
 
 /// One step of the watching counter.
 const WATCHING: u64 = 4;
@@ -55,16 +55,17 @@ impl Default for ContextTracking {
 }
 
 impl ContextTracking {
-    // Every change is a full barrier (SeqCst read-modify-write): what readers did before an entry is
-    // ordered before the counter change, and the change of an exit before what readers do next. The
+    // Every change is a full barrier: what readers did before an entry is ordered before the counter
+    // change (by its release), and the change of an exit before what readers do next (by the fence). The
     // partner is the barrier of whoever reads the word (node lock, or the world's `watching`).
     fn add(&self, amount: u64) {
-        self.state.fetch_add(amount, Ordering::SeqCst);
+        self.state.fetch_add(amount, order("watching", Ordering::SeqCst));
+        fence_after_rmw("watching again");
     }
 
     /// Reads the word.
     pub fn snap(&self) -> WatchSnap {
-        WatchSnap(self.state.load(Ordering::SeqCst))
+        WatchSnap(self.state.load(order("watching look", Ordering::SeqCst)))
     }
 
     /// Kernel to idle: RCU stops watching.

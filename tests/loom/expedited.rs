@@ -1,0 +1,106 @@
+//! Expedited grace periods, driven by their callers; their waits block for real, so that a lost wake-up fails the
+//! model.
+
+use crate::rig::{Protected, config, section};
+use crate::run::{Hits, Model};
+use loom::thread;
+use treercu::host::model::Rig;
+
+/// A reader, and a caller that may be in a scan set itself.
+fn with_reader(hits: &Hits, preempt: &'static str, reader_scanned: bool, caller_scanned: bool) {
+    let rig = Rig::new(&config(1, preempt));
+    let shared = Protected::new();
+    let handle = rig.register_on(0);
+    let mut caller = rig.register_on(0);
+    if reader_scanned {
+        drop(handle.read_lock());
+    }
+    if caller_scanned {
+        drop(caller.read_lock());
+    }
+    let reader = thread::spawn({
+        let shared = shared.clone();
+        move || {
+            section(&handle, &shared);
+        }
+    });
+    shared.unpublish();
+    caller.synchronize_expedited().expect("an open engine");
+    shared.free();
+    hits.hit();
+    reader.join().unwrap();
+}
+
+fn idle(hits: &Hits) {
+    with_reader(hits, "full", false, false);
+}
+
+fn scanned(hits: &Hits) {
+    with_reader(hits, "full", true, false);
+}
+
+fn caller_scanned(hits: &Hits) {
+    with_reader(hits, "full", false, true);
+}
+
+fn both_scanned(hits: &Hits) {
+    with_reader(hits, "full", true, true);
+}
+
+fn non_preemptible(hits: &Hits) {
+    with_reader(hits, "none", true, true);
+}
+
+/// Two callers: one drives, the other sleeps or drives after it.
+fn two_callers(hits: &Hits) {
+    let rig = Rig::new(&config(1, "full"));
+    let (one, two) = (Protected::new(), Protected::new());
+    let (mut first, mut second) = (rig.register_on(0), rig.register_on(0));
+    let other = thread::spawn({
+        let (one, two) = (one.clone(), two.clone());
+        move || {
+            // A section of its own first: it reads what the other one frees.
+            section(&second, &one);
+            two.unpublish();
+            second.synchronize_expedited().expect("an open engine");
+            two.free();
+        }
+    });
+    section(&first, &two);
+    one.unpublish();
+    first.synchronize_expedited().expect("an open engine");
+    one.free();
+    hits.hit();
+    other.join().unwrap();
+}
+
+/// Three callers of which two sleep: on a node, and for the mutex.
+fn three_callers(hits: &Hits) {
+    let rig = Rig::new(&config(1, "full"));
+    let others: Vec<_> = (0..2)
+        .map(|_| {
+            let mut handle = rig.register_on(0);
+            thread::spawn(move || {
+                handle.synchronize_expedited().expect("an open engine");
+            })
+        })
+        .collect();
+    let mut handle = rig.register_on(0);
+    handle.synchronize_expedited().expect("an open engine");
+    hits.hit();
+    for other in others {
+        other.join().unwrap();
+    }
+}
+
+pub const MODELS: &[Model] = &[
+    Model::new("expedited: idle reader", 3, idle),
+    Model::new("expedited: scanned reader", 3, scanned),
+    Model::new("expedited: scanned caller", 3, caller_scanned),
+    Model::new("expedited: both scanned", 2, both_scanned),
+    Model::new("expedited: non-preemptible", 2, non_preemptible),
+    Model::new("expedited: 2 callers", 2, two_callers),
+    Model::new("expedited: 3 callers", 2, three_callers),
+    Model::new("expedited: idle, full fences", 3, idle).without_membarrier(),
+    Model::new("expedited: scanned, full fences", 3, scanned).without_membarrier(),
+];

@@ -1,0 +1,109 @@
+//! Non-preemptible readers: asked, they answer; and the context tracking of a CPU.
+
+use crate::rig::{Protected, Updater, config, section};
+use crate::run::{Hits, Model};
+use loom::sync::atomic::fence;
+use loom::thread;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use treercu::host::model::Rig;
+use treercu::tree::watching::ContextTracking;
+
+/// Sections with quiescent states between them.
+fn answers(hits: &Hits) {
+    let rig = Rig::new(&config(1, "none"));
+    let shared = Protected::new();
+    let mut handle = rig.register_on(0);
+    let reader = thread::spawn({
+        let shared = shared.clone();
+        move || {
+            section(&handle, &shared);
+            handle.quiescent();
+            section(&handle, &shared);
+            handle.quiescent();
+            drop(handle);
+        }
+    });
+    let mut updater = Updater::new(&rig, 0);
+    if updater.update(&shared, 1) {
+        hits.hit();
+    }
+    reader.join().unwrap();
+    updater.finish();
+}
+
+/// A thread that blocks, which is a quiescent state, and goes on.
+fn blocks(hits: &Hits) {
+    let rig = Rig::new(&config(1, "none"));
+    let shared = Protected::new();
+    let handle = rig.register_on(0);
+    let reader = thread::spawn({
+        let (rig, shared) = (rig.clone(), shared.clone());
+        move || {
+            section(&handle, &shared);
+            rig.block(&handle);
+            section(&handle, &shared);
+            drop(handle);
+        }
+    });
+    let mut updater = Updater::new(&rig, 0);
+    if updater.update(&shared, 1) {
+        hits.hit();
+    }
+    reader.join().unwrap();
+    updater.finish();
+}
+
+/// A CPU that passes through idle between two sections, as a simulated one does.
+fn watching(hits: &Hits) {
+    let shared = Protected::new();
+    let tracking = Arc::new(ContextTracking::default());
+    let cpu = thread::spawn({
+        let (shared, tracking) = (shared.clone(), tracking.clone());
+        move || {
+            shared.read();
+            tracking.idle_enter();
+            tracking.idle_exit();
+            shared.read();
+        }
+    });
+    shared.unpublish();
+    // In place of the lock of the CPU's leaf.
+    fence(SeqCst);
+    let first = tracking.snap();
+    if first.in_eqs() || tracking.snap().passed_eqs_since(first) {
+        shared.free();
+        hits.hit();
+    }
+    cpu.join().unwrap();
+}
+
+/// An interrupt out of idle reads.
+fn watching_interrupt(hits: &Hits) {
+    let shared = Protected::new();
+    let tracking = Arc::new(ContextTracking::default());
+    tracking.idle_enter();
+    let cpu = thread::spawn({
+        let (shared, tracking) = (shared.clone(), tracking.clone());
+        move || {
+            tracking.irq_enter();
+            shared.read();
+            tracking.irq_exit();
+        }
+    });
+    shared.unpublish();
+    fence(SeqCst);
+    let first = tracking.snap();
+    if first.in_eqs() || tracking.snap().passed_eqs_since(first) {
+        shared.free();
+        hits.hit();
+    }
+    cpu.join().unwrap();
+}
+
+pub const MODELS: &[Model] = &[
+    Model::new("quiescent: asked", 2, answers),
+    Model::new("quiescent: blocks", 2, blocks),
+    Model::new("watching: through idle", 3, watching),
+    Model::new("watching: interrupt", 3, watching_interrupt),
+];

@@ -1,0 +1,104 @@
+//! Runs models, and counts how many executions they took.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What became of a model.
+#[derive(Debug)]
+pub struct Outcome {
+    pub executions: u64,
+    pub took: Duration,
+    /// Executions in which a grace period ended, or whatever else has to be possible.
+    pub hits: u64,
+    pub failure: Option<String>,
+}
+
+/// A model: its name, its bound on preemptions, its body. The body calls `hit` when what it waits for happened.
+#[derive(Clone, Copy)]
+pub struct Model {
+    pub name: &'static str,
+    pub preemptions: usize,
+    pub membarrier: bool,
+    pub body: fn(&Hits),
+}
+
+impl Model {
+    pub const fn new(name: &'static str, preemptions: usize, body: fn(&Hits)) -> Model {
+        Model {
+            name,
+            preemptions,
+            membarrier: true,
+            body,
+        }
+    }
+
+    /// Readers execute full fences themselves.
+    pub const fn without_membarrier(mut self) -> Model {
+        self.membarrier = false;
+        self
+    }
+}
+
+/// Counts executions in which something happened that must be possible.
+#[derive(Clone, Default)]
+pub struct Hits(Arc<AtomicU64>);
+
+impl Hits {
+    pub fn hit(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+pub fn check(model: &Model) -> Outcome {
+    silence_panics();
+    let began = Instant::now();
+    let executions = Arc::new(AtomicU64::new(0));
+    let hits = Hits::default();
+    treercu::sync::model::set_membarrier(model.membarrier);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(model.preemptions));
+    builder.max_branches = 10_000;
+    let result = {
+        let (executions, hits, body) = (executions.clone(), hits.clone(), model.body);
+        catch_unwind(AssertUnwindSafe(|| {
+            builder.check(move || {
+                executions.fetch_add(1, Ordering::Relaxed);
+                body(&hits);
+            });
+        }))
+    };
+    let hits = hits.0.load(Ordering::Relaxed);
+    let failure = match result {
+        Err(panic) => Some(text_of(&*panic)),
+        Ok(()) if hits == 0 => Some("what it waits for never happens".to_owned()),
+        Ok(()) => None,
+    };
+    Outcome {
+        executions: executions.load(Ordering::Relaxed),
+        took: began.elapsed(),
+        hits,
+        failure,
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic without a text".to_owned());
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A mutant fails by a panic, which is what is wanted: the failure is kept and printed in one line.
+/// With `RUST_BACKTRACE` set they are printed in full.
+fn silence_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if std::env::var_os("TREERCU_MODEL").is_none() {
+            std::panic::set_hook(Box::new(|_| {}));
+        }
+    });
+}
