@@ -136,7 +136,7 @@ impl<C: Callback> Rcu<C> {
         {
             let _root = self.lock_node(0);
             self.nodes[0].fqs_funnel.store(false, Ordering::Release);
-            if self.gp_flags.fetch_or(FLAG_FQS, Ordering::SeqCst) & FLAG_FQS != 0 {
+            if self.change_gp_flags(|flags| flags | FLAG_FQS) & FLAG_FQS != 0 {
                 return;
             }
         }

@@ -26,14 +26,16 @@ impl<C> Rcu<C> {
             gp_seq: self.gp_seq(),
             what: "fqsstart",
         });
-        self.n_force_qs.fetch_add(1, Ordering::Relaxed);
+        // Only the kthread writes it.
+        let scans = self.n_force_qs.load(Ordering::Relaxed);
+        self.n_force_qs.store(scans + 1, Ordering::Relaxed);
         k.scans += 1;
         k.cbovld = std::mem::take(&mut k.cbovld_next);
     }
 
     pub(super) fn end_scan(&self, world: &mut impl World) {
         let _root = self.lock_node(0);
-        self.gp_flags.fetch_and(!FLAG_FQS, Ordering::SeqCst);
+        self.change_gp_flags(|flags| flags & !FLAG_FQS);
         world.emit(|| Event::GracePeriod {
             gp_seq: self.gp_seq(),
             what: "fqsend",

@@ -9,7 +9,7 @@ use super::rcu::{FLAG_FQS, FLAG_INIT, Rcu};
 use super::seq;
 use super::world::{Ctx, Current, Fence, GpRecord, Work, World};
 use crate::stats::Resolution;
-use crate::sync::{Ordering, mutated};
+use crate::sync::{Ordering, mutated, order};
 use crate::trace::Event;
 
 /// `gp_state`, as the kernel numbers it.
@@ -228,13 +228,13 @@ impl<C> Rcu<C> {
     fn gp_init_start(&self, k: &mut GpKthread, ctx: Ctx, world: &mut impl World) -> bool {
         let pool_empty = {
             let _root = self.lock_node(0);
-            if self.gp_flags.swap(0, Ordering::SeqCst) == 0 || self.gp_in_progress() {
+            if self.change_gp_flags(|_| 0) == 0 || self.gp_in_progress() {
                 return false;
             }
             let now = world.jiffies();
             self.gp_start_jiffies.store(now, Ordering::Relaxed);
             self.jiffies_stall
-                .store(now + self.stall_timeout(), Ordering::SeqCst);
+                .store(now + self.stall_timeout(), Ordering::Release);
             k.jiffies_resched = now + self.stall_timeout() / 2;
             k.start_ns = world.now();
             k.scans = 0;
@@ -246,7 +246,8 @@ impl<C> Rcu<C> {
             let pool_empty = !mutated("callers taken late") && self.srs.gp_init(started);
             // The number starts before the hotplug scan: an update registered in between would be
             // numbered with this grace period, which a CPU coming online after the scan escapes.
-            self.gp_seq.store(started, Ordering::SeqCst);
+            // The full barrier between it and the first sample of a reader is the heavy fence below.
+            self.gp_seq.store(started, Ordering::Release);
             world.emit(|| Event::GracePeriod {
                 gp_seq: self.gp_seq(),
                 what: "start",
@@ -278,13 +279,21 @@ impl<C> Rcu<C> {
 
     /// Hotplug pass for one leaf: the tree changes only here (invariant I13).
     fn apply_hotplug(&self, leaf: usize) {
+        // A CPU that raises the mark after this look comes after the pass, as if the look had been under the locks.
+        // Partner of the barrier between the start of the number and here: the one of the lock that the CPU takes next.
+        let changed = &self.nodes[leaf].hotplug;
+        if !changed.load(Ordering::Acquire) {
+            return;
+        }
         let _ofl = self.ofl_lock.lock();
+        changed.store(false, Ordering::Relaxed);
         let mut state = self.lock_node(leaf);
         let had_cpus = state.qsmaskinit != 0;
         if !had_cpus && state.qsmaskinitnext == 0 && !state.wait_blkd_tasks && !state.blocked.is_empty() {
             // Its last CPU came and went between two passes, and a reader was preempted there meanwhile. The
             // kernel never gets here, since a CPU on its way offline first waits for a grace period.
             state.wait_blkd_tasks = true;
+            changed.store(true, Ordering::Relaxed);
             drop(state);
             return self.change_ancestors(leaf, true);
         }
@@ -306,6 +315,10 @@ impl<C> Rcu<C> {
         if state.wait_blkd_tasks && (state.blocked.is_empty() || has_cpus) {
             state.wait_blkd_tasks = false;
             detach |= !has_cpus;
+        }
+        if state.wait_blkd_tasks {
+            // Until its last blocked reader is gone.
+            changed.store(true, Ordering::Relaxed);
         }
         if attach || detach {
             drop(state);
@@ -360,7 +373,7 @@ impl<C> Rcu<C> {
         }
         node.qsmask.store(state.qsmaskinit, Ordering::Relaxed);
         let gps = self.gp_seq.load(Ordering::Relaxed);
-        node.gp_seq.store(gps, Ordering::SeqCst);
+        node.gp_seq.store(gps, Ordering::Release);
         if let Some(own) = own.as_deref_mut() {
             // The kthread is awake, so a wanted wake-up is not needed.
             self.note_gp_changes_locked(&mut state, rdp, own, world);
@@ -397,8 +410,9 @@ impl<C> Rcu<C> {
     /// that CPU's leaf was initialised the numbers differ and the report declines.
     fn early_report(&self, ctx: Ctx, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
-        Self::record_qs(rdp, &mut rdp.own.lock(), Resolution::EarlyReport, world);
-        self.report_qs_cpu(ctx, Resolution::EarlyReport, world);
+        let mut own = rdp.own.lock();
+        Self::record_qs(rdp, &mut own, Resolution::EarlyReport, world);
+        self.report_qs_locked(ctx, own, Resolution::EarlyReport, world);
         world.spend(Work::EarlyReport);
     }
 
@@ -406,7 +420,9 @@ impl<C> Rcu<C> {
     fn root_done(&self) -> bool {
         // In a tree of one node the root is a leaf and may have blocked readers of its own.
         let root = &self.nodes[0];
-        root.qsmask.load(Ordering::SeqCst) == 0 && !root.gp_tasks.load(Ordering::SeqCst)
+        // Acquire: after every report.
+        root.qsmask.load(order("root empty", Ordering::Acquire)) == 0
+            && !root.gp_tasks.load(Ordering::Acquire)
     }
 
     /// Top of the loop of `rcu_gp_fqs_loop()`: decide how long to sleep.
@@ -471,7 +487,6 @@ impl<C> Rcu<C> {
         if self.root_done() {
             self.set_state(GpState::Cleanup);
             k.need_gp = false;
-            let _root = self.lock_node(0);
             self.polled_gp_end();
             k.phase = Phase::Cleanup(0);
         } else if now >= k.jiffies_force_qs || k.flags.fqs || k.flags.ovld {
@@ -527,7 +542,8 @@ impl<C> Rcu<C> {
                 "and without blocked readers"
             );
             let ended = seq::endval(self.gp_seq.load(Ordering::Relaxed));
-            node.gp_seq.store(ended, Ordering::SeqCst);
+            // The full barrier behind it comes with the next lock.
+            node.gp_seq.store(ended, Ordering::Release);
             if let Some(own) = own.as_deref_mut() {
                 k.need_gp |= self.note_gp_changes_locked(&mut state, rdp, own, world);
             }
@@ -572,13 +588,14 @@ impl<C> Rcu<C> {
         let rdp = &self.cpus[ctx.cpu as usize];
         let running = self.gp_seq();
         {
-            let mut own = rdp.own.lock();
+            // A callback that is queued after this look asks for what it needs itself.
+            let mut own = (rdp.cblist_len.load(Ordering::Relaxed) != 0).then(|| rdp.own.lock());
             let mut root = self.lock_node(0);
             world.emit(|| Event::GracePeriod {
                 gp_seq: running,
                 what: "end",
             });
-            self.gp_seq.store(seq::end(running), Ordering::SeqCst);
+            self.gp_seq.store(seq::end(running), Ordering::Release);
             self.set_state(GpState::Idle);
             // Requests made since this pass went through the root.
             let root_seq = self.nodes[0].gp_seq.load(Ordering::Relaxed);
@@ -593,15 +610,17 @@ impl<C> Rcu<C> {
                     what: "CleanupMore",
                 });
             }
-            let asked = self.accelerate_cbs(0, &mut root, rdp, &mut own.cblist, world);
+            let asked = own
+                .as_deref_mut()
+                .is_some_and(|own| self.accelerate_cbs(0, &mut root, rdp, &mut own.cblist, world));
             if !asked && k.need_gp {
-                self.gp_flags.store(FLAG_INIT, Ordering::SeqCst);
+                self.change_gp_flags(|_| FLAG_INIT);
                 world.emit(|| Event::GracePeriod {
                     gp_seq: self.gp_seq(),
                     what: "newreq",
                 });
             } else {
-                self.gp_flags.fetch_and(FLAG_INIT, Ordering::SeqCst);
+                self.change_gp_flags(|flags| flags & FLAG_INIT);
             }
         }
         let last = self.last_holdout.load(Ordering::Relaxed);

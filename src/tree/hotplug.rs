@@ -32,6 +32,7 @@ impl<C> Rcu<C> {
             rdp.gpwrap.store(false, Ordering::Relaxed);
         }
         let _ofl = self.ofl_lock.lock();
+        self.nodes[rdp.leaf].hotplug.store(true, Ordering::Release);
         let _barrier = self.barrier.lock();
         let mut leaf = self.lock_node(rdp.leaf);
         debug_assert_eq!(
@@ -56,6 +57,8 @@ impl<C> Rcu<C> {
         let node = &self.nodes[rdp.leaf];
         let (root_done, exp_done) = {
             let _ofl = self.ofl_lock.lock();
+            // Before the report below, which may end a grace period: the next one has to stop at the lock.
+            node.hotplug.store(true, Ordering::Release);
             let leaf = self.lock_node(rdp.leaf);
             let gps = node.gp_seq.load(Ordering::Relaxed);
             let (root_done, mut leaf) = if node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0 {

@@ -127,6 +127,10 @@ impl<C> Rcu<C> {
         let key = leaf.blocked.insert(reader.id, blocks_gp, blocks_exp);
         node.gp_tasks.store(leaf.blocked.blocks_gp(), Ordering::SeqCst);
         node.exp.tasks.store(leaf.blocked.blocks_exp(), Ordering::SeqCst);
+        if leaf.qsmaskinit == 0 {
+            // Nobody else there is waited for: the next hotplug pass has to attach the leaf.
+            node.hotplug.store(true, Ordering::Release);
+        }
         reader.blocked = Some((rdp.leaf as u32, key));
         world.emit(|| {
             let leaf_seq = node.gp_seq.load(Ordering::Relaxed);

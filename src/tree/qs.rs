@@ -8,7 +8,7 @@ use super::rcu::{CpuData, FLAG_FQS, NodeState, Own, Rcu};
 use super::seq;
 use super::world::{Ctx, TickHit, World};
 use crate::stats::Resolution;
-use crate::sync::{FullGuard, Ordering};
+use crate::sync::{FullGuard, Ordering, order};
 use crate::trace::Event;
 
 impl<C> Rcu<C> {
@@ -237,9 +237,19 @@ impl<C> Rcu<C> {
     /// `rcu_report_qs_rdp()`: reports for the CPU that runs this, or gives the quiescent state up
     /// when it belongs to another grace period (invariant I7).
     pub(super) fn report_qs_cpu(&self, ctx: Ctx, how: Resolution, world: &mut impl World) {
+        self.report_qs_locked(ctx, self.cpus[ctx.cpu as usize].own.lock(), how, world);
+    }
+
+    /// The same with the CPU's own lock held.
+    pub(super) fn report_qs_locked(
+        &self,
+        ctx: Ctx,
+        mut own: FullGuard<'_, Own<C>>,
+        how: Resolution,
+        world: &mut impl World,
+    ) {
         let rdp = &self.cpus[ctx.cpu as usize];
         let root_emptied = {
-            let mut own = rdp.own.lock();
             let node = &self.nodes[rdp.leaf];
             let mut leaf = self.lock_node(rdp.leaf);
             let leaf_seq = node.gp_seq.load(Ordering::Relaxed);
@@ -301,7 +311,9 @@ impl<C> Rcu<C> {
             if (mask != 0 && owed & mask == 0) || node.gp_seq.load(Ordering::Relaxed) != gps {
                 return false;
             }
-            node.qsmask.store(owed & !mask, Ordering::SeqCst);
+            // Release: who finds the root empty without its lock comes after every report.
+            node.qsmask
+                .store(owed & !mask, order("reported", Ordering::Release));
             let gp_tasks = node.gp_tasks.load(Ordering::Relaxed);
             world.emit(|| Event::QuiescentStateReport {
                 gp_seq: gps,
@@ -336,7 +348,7 @@ impl<C> Rcu<C> {
     pub(super) fn root_is_done(&self, by: Report) {
         self.last_holdout
             .store(u64::from(by.cpu) << 8 | by.how as u64, Ordering::Relaxed);
-        self.gp_flags.fetch_or(FLAG_FQS, Ordering::SeqCst);
+        self.change_gp_flags(|flags| flags | FLAG_FQS);
     }
 }
 

@@ -52,6 +52,9 @@ pub(super) struct Node {
     pub gp_tasks: AtomicBool,
     /// One call_rcu flood at a time passes on towards the root.
     pub fqs_funnel: AtomicBool,
+    /// Leaf: CPUs came or went since the last hotplug pass, or it has to look again. Raised under `ofl_lock` or the
+    /// leaf's lock.
+    pub hotplug: AtomicBool,
     pub exp: ExpNode,
 }
 
@@ -191,6 +194,7 @@ impl<C> Rcu<C> {
                     cbovldmask: AtomicU64::new(0),
                     gp_tasks: AtomicBool::new(false),
                     fqs_funnel: AtomicBool::new(false),
+                    hotplug: AtomicBool::new(true),
                     exp: ExpNode::default(),
                 }
             })
@@ -330,6 +334,17 @@ impl<C> Rcu<C> {
         } else {
             mask.fetch_and(!rdp.grpmask, Ordering::Relaxed);
         }
+    }
+
+    /// Changes `gp_flags`. The root is locked, which is what lets this be a load and a store; whoever looks without
+    /// the lock looks again after the ticket, which is bumped behind the lock. Returns what it was.
+    pub(super) fn change_gp_flags(&self, change: impl FnOnce(u32) -> u32) -> u32 {
+        let before = self.gp_flags.load(Ordering::Relaxed);
+        let after = change(before);
+        if after != before {
+            self.gp_flags.store(after, Ordering::Release);
+        }
+        before
     }
 
     /// Wakes the grace-period kthread, unless nothing is asked of it or it is itself the caller. An

@@ -65,7 +65,7 @@ impl<C> Rcu<C> {
                 world.emit(|| future(index, "Startedleafroot"));
             } else {
                 world.emit(|| future(index, "Startedroot"));
-                self.gp_flags.fetch_or(FLAG_INIT, Ordering::SeqCst);
+                self.change_gp_flags(|flags| flags | FLAG_INIT);
                 wake = true;
                 world.emit(|| Event::GracePeriod {
                     gp_seq: self.gp_seq(),

@@ -70,8 +70,10 @@ pub struct WaiterStack {
 impl WaiterStack {
     /// Puts a waiter on top.
     pub fn push(&self, waiter: Waiter) {
-        let before = waiter.0.word.fetch_or(QUEUED, Ordering::Relaxed);
-        assert!(before & QUEUED == 0, "a waiter was queued twice");
+        // A load and a store: nobody but the owner of the wait changes the word, and then the list.
+        let word = waiter.0.word.load(Ordering::Relaxed);
+        assert!(word & QUEUED == 0, "a waiter was queued twice");
+        waiter.0.word.store(word | QUEUED, Ordering::Relaxed);
         let node = Arc::into_raw(waiter.0).cast_mut();
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -147,7 +149,8 @@ impl WaiterChain {
         // SAFETY: the chain owns this node's count (pushed by `Arc::into_raw`), taken back here once.
         let node = unsafe { Arc::from_raw(self.head.cast_const()) };
         self.head = node.next.load(Ordering::Relaxed);
-        node.word.fetch_and(!QUEUED, Ordering::Relaxed);
+        let word = node.word.load(Ordering::Relaxed);
+        node.word.store(word & !QUEUED, Ordering::Relaxed);
         Some(Waiter(node))
     }
 }
