@@ -177,7 +177,7 @@ impl Shared {
         let cpu = slot.cpu();
         // Who wakes now and then to look around sleeps by itself, the others in the crowd.
         let alone = patience.every_ns().is_some();
-        let mark = if alone { 0 } else { mark_of(self.rcu.get_state()) };
+        let mark = if alone { 0 } else { mark_of(self.rcu.gp_seq()) };
         let (number, waiter) = slot.begin_wait(mark);
         let mut host = Host::new(self, Actor::Thread, cpu);
         host.drives = self.gp.driven;
@@ -187,9 +187,7 @@ impl Shared {
         if host.drives {
             self.drive(|| slot.wait.served(number).is_some());
         }
-        if direct {
-            self.counters.direct.fetch_add(1, Ordering::Relaxed);
-        } else {
+        if !direct {
             self.ticks.want(self, cpu);
         }
         let over = || self.stopping() || patience.is_over();

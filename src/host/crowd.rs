@@ -50,11 +50,11 @@ impl Crowd {
 
     /// Wakes those with one of these marks. What they wait for was made true before.
     pub fn wake(&self, how: Parking, marks: NonZeroU32) {
-        self.word.fetch_add(1, Ordering::SeqCst);
         fence_after_rmw("crowd woken");
         if self.sleepers.load(Ordering::SeqCst) == 0 {
             return;
         }
+        self.word.fetch_add(1, Ordering::SeqCst);
         self.rouse(how, marks);
     }
 }

@@ -6,45 +6,56 @@
 //!
 //! Nobody may go to sleep with a request that nobody works on:
 //!
-//! - A caller makes its request, then counts itself as a *spinner* and tries to become the kthread for a while.
+//! - A caller makes its request, then tries to become the kthread. Where somebody is already, it counts itself as a
+//!   *spinner*, waits for its call to be served, and tries again now and then for a while.
 //! - Who is the kthread goes on until its own call is served, and then for as long as there are requests and no
-//!   spinner who could take over.
+//!   spinner who could take over, and a little longer where there is one.
 //! - A spinner who gives up, or has no reason to go on, stops being counted and tries once more if there is a request.
 //!   Where that fails, the kthread of that time has not given up its role yet, and when it has, it looks again at the
 //!   number of spinners (a full fence on both sides: one of the two sees the other).
 
 use super::engine::Shared;
-use crate::sync::{Ordering, full_fence, spin_loop};
+use crate::sync::{Ordering, fence_after_rmw, spin_loop};
 use crate::tree::{GpResume, GpWait};
 
-/// Looks at the role before a caller goes to sleep: a few grace periods long. Giving up the core instead lets the
+/// Turns of the loop before a caller goes to sleep: a few grace periods long. Giving up the core instead lets the
 /// callers that stay awake call more often and the others wait longer.
 const SPINS: u32 = if cfg!(any(treercu_loom, treercu_shuttle)) {
     2
 } else {
     256
 };
+/// Of these, how many from one look at the role to the next. In between a spinner looks at nothing but its own line,
+/// so that whoever is the kthread keeps the tree's lines in its cache.
+const SPINS_PER_LOOK: u32 = 64;
+/// Grace periods that a caller carries out for spinners before it leaves that to one of them: cheaper for all than to
+/// pass the tree's lines from core to core each time.
+const TURNS: u32 = 2;
 /// Grace periods that a caller carries out for others before it calls the kthread's own thread.
 const FOR_OTHERS: u32 = 16;
 
 impl Shared {
     /// Sees to it that somebody works on the caller's request; `served`: it is done.
     pub(super) fn drive(&self, served: impl Fn() -> bool) {
-        let mut spins = 0;
+        if !self.try_drive(&served) || served() {
+            return;
+        }
         self.gp.spinners.fetch_add(1, Ordering::SeqCst);
-        while spins < SPINS && !served() {
-            if !self.gp.role.is_locked() && self.rcu.gp_is_requested() {
+        for spins in 0..SPINS {
+            if served() {
+                break;
+            }
+            if spins % SPINS_PER_LOOK == 0 && !self.gp.role.is_locked() && self.rcu.gp_is_requested() {
                 self.gp.spinners.fetch_sub(1, Ordering::SeqCst);
                 if !self.try_drive(&served) {
                     return;
                 }
                 self.gp.spinners.fetch_add(1, Ordering::SeqCst);
             }
-            spins += 1;
             spin_loop();
         }
         self.gp.spinners.fetch_sub(1, Ordering::SeqCst);
-        full_fence("spinner gone");
+        fence_after_rmw("spinner gone");
         if self.rcu.gp_is_requested() {
             self.try_drive(&served);
         }
@@ -52,7 +63,7 @@ impl Shared {
 
     /// Is the kthread for a while, unless somebody is already. False: its own thread has been called.
     fn try_drive(&self, served: &impl Fn() -> bool) -> bool {
-        for _ in 0..FOR_OTHERS {
+        for turn in 0..FOR_OTHERS {
             let Some(mut role) = self.gp.role.try_lock() else {
                 return true;
             };
@@ -62,7 +73,7 @@ impl Shared {
             let (wait, marks) = self.gp_run(&mut role, GpResume::Run, served);
             let timed = role.timed;
             drop(role);
-            full_fence("role given");
+            fence_after_rmw("role given");
             self.wake_crowd(marks);
             match wait {
                 _ if timed => break,
@@ -71,7 +82,7 @@ impl Shared {
                 GpWait::Yield if self.rcu.gp_is_requested() || !served() => {}
                 _ => return true,
             }
-            if self.gp.spinners.load(Ordering::SeqCst) > 0 {
+            if turn >= TURNS && self.gp.spinners.load(Ordering::SeqCst) > 0 {
                 return true;
             }
         }

@@ -8,12 +8,13 @@ use super::gp_thread::GpControl;
 use super::order::{FenceMode, HeavyFence};
 use super::os::{self, ParkMode};
 use super::park::Parking;
+use super::records::Records;
 use super::slot::{Slot, Slots};
 use super::softirq::{Panics, SharedRef, Softirq, WeakShared};
 use super::stalls::{HostStall, Stalls};
 use super::tick::Ticks;
 use super::vcpu::Vcpus;
-use super::world::{Actor, Host, Records};
+use super::world::{Actor, Host};
 use crate::config::{Config, Tunables};
 use crate::error::{Error, Result};
 use crate::stats::{Counters, GracePeriods};
@@ -513,7 +514,7 @@ impl Engine {
         Counters {
             ticks: get(&shared.ticks.count),
             rcu_softirqs: get(&c.cores),
-            wakeups: get(&c.wakeups),
+            wakeups: get(&c.wakeups) + get(&c.direct),
             ipis: get(&c.ipis),
             callbacks_queued: invoked + pending,
             callbacks_invoked: invoked,

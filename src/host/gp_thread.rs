@@ -9,7 +9,7 @@ use super::park::Park;
 use super::vcpu::Kind;
 use super::world::{Actor, Covered, Host};
 use crate::stats::Resolution;
-use crate::sync::{AtomicU32, Ordering, Tally, WorldLock, full_fence};
+use crate::sync::{AtomicU32, Ordering, Tally, WorldLock, fence_after_rmw};
 use crate::tree::{GpKthread, GpResume, GpWait, Upcoming};
 use crate::wheel::wheel_expiry;
 
@@ -111,12 +111,12 @@ impl Shared {
     ) -> (GpWait, u32) {
         let cpu = self.gp.cpu();
         self.vcpus.get(cpu).kthread.idle_exit();
-        let mut jiffies = None;
-        let (wait, marks) = loop {
-            let mut host = Host::new(self, Actor::GpKthread, cpu);
-            // A caller keeps it for one grace period, which is short or left to the thread.
-            host.keeps_jiffies = self.gp.driven;
-            host.jiffies.set(jiffies);
+        let mut host = Host::new(self, Actor::GpKthread, cpu);
+        // A caller keeps it for one grace period, which is short or left to the thread.
+        host.keeps_jiffies = self.gp.driven;
+        let ctx = host.ctx();
+        let wait = loop {
+            host.next_step();
             match role.kthread.upcoming() {
                 None => {}
                 Some(Upcoming::EarlyReport)
@@ -128,7 +128,6 @@ impl Shared {
                 Some(Upcoming::EarlyReport) => {}
                 Some(Upcoming::Scan(leaf)) => self.prepare_scan(leaf, &mut host),
             }
-            let ctx = host.ctx();
             let wait = self.rcu.gp_step(
                 &mut role.kthread,
                 ctx,
@@ -137,15 +136,18 @@ impl Shared {
             );
             host.deliver();
             let between = role.kthread.is_between();
-            jiffies = host.jiffies.get().filter(|_| !between);
+            if between {
+                host.jiffies.set(None);
+            }
             if wait != GpWait::Yield || (between && (host.marks != 0 || enough())) {
-                break (wait, host.marks);
+                break wait;
             }
         };
-        let mut host = Host::new(self, Actor::GpKthread, cpu);
         // Switching away from the kthread is a quiescent state of its vCPU, if nothing else is there.
-        if let Some(gp_seq) = self.rcu.owed_gp(cpu) {
-            full_fence("F2 switch");
+        if self.rcu.gp_in_progress()
+            && let Some(gp_seq) = self.rcu.owed_gp(cpu)
+        {
+            fence_after_rmw("F2 switch");
             if self.vcpus.get(cpu).active() == 0 {
                 self.rcu
                     .record_observed_qs(cpu, gp_seq, Resolution::ContextSwitch, &mut host);
@@ -153,7 +155,7 @@ impl Shared {
         }
         self.vcpus.get(cpu).kthread.idle_enter();
         role.timed = matches!(wait, GpWait::Timeout { .. } | GpWait::Delay { .. });
-        (wait, marks)
+        (wait, host.marks)
     }
 
     /// By the monotonic clock.
@@ -209,7 +211,7 @@ impl Shared {
 
     /// A scan is going to look at the vCPUs of this leaf that are waited for.
     fn prepare_scan(&self, leaf: usize, host: &mut Host<'_>) {
-        full_fence("F2 scan");
+        fence_after_rmw("F2 scan");
         let owed: Vec<u32> = self
             .rcu
             .owed_by_leaf(leaf)

@@ -67,6 +67,7 @@ mod park;
 mod pass;
 mod pointer;
 mod reader;
+mod records;
 mod slot;
 mod softirq;
 mod stalls;

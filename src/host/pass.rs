@@ -11,7 +11,7 @@ use super::slot::{Slot, SlotState};
 use super::vcpu::{Answered, Kind};
 use super::world::Host;
 use crate::stats::Resolution;
-use crate::sync::{Ordering, full_fence, mutated};
+use crate::sync::{Ordering, fence_after_rmw, mutated};
 
 /// Passes in a row that have to find a thread outside before it is put out of the scan set.
 const QUIET_PASSES: u32 = 1;
@@ -19,7 +19,7 @@ const QUIET_PASSES: u32 = 1;
 impl Shared {
     /// Makes sure of one vCPU. True: nothing that runs there is in a section that began before.
     pub(super) fn make_sure(&self, cpu: u32, kind: Kind, gp_seq: u64, host: &mut Host<'_>) -> bool {
-        full_fence("F2");
+        fence_after_rmw("F2"); // a lock was just released
         if self.vcpus.get(cpu).active() == 0 {
             return true;
         }

@@ -4,8 +4,7 @@
 use super::engine::Shared;
 use super::slot::split;
 use super::vcpu::Kind;
-use crate::stats::{Counters, GracePeriods};
-use crate::sync::{Ordering, full_fence};
+use crate::sync::{Ordering, fence_after_rmw};
 use crate::trace::{Context, Event, Record};
 use crate::tree::StallReport;
 use crate::tree::waiters::Waiter;
@@ -121,6 +120,13 @@ impl<'s> Host<'s> {
         }
     }
 
+    /// Another step of the kthread.
+    pub fn next_step(&mut self) {
+        self.covered = Covered::None;
+        self.unanswered.clear();
+        self.now.set(None);
+    }
+
     /// Wakes callers that were completed since the last time, all at once.
     pub fn wake_crowd(&mut self) {
         self.shared.wake_crowd(std::mem::take(&mut self.marks));
@@ -157,7 +163,7 @@ impl World for Host<'_> {
     fn heavy_fence(&mut self, why: Fence) {
         let Fence::GpStart = why;
         // F2. Each sample of a reader that is taken later has a fence of its own in front.
-        full_fence("F2 start");
+        fence_after_rmw("F2 start"); // the root was just unlocked
         self.shared.ticks.gp_started(self.shared);
     }
 
@@ -215,9 +221,16 @@ impl World for Host<'_> {
         let (index, number) = split(waiter.token());
         // The list's count goes first: the thread may begin its next wait at once and wants its node back.
         drop(waiter);
-        self.shared.counters.wakeups.fetch_add(1, Ordering::Relaxed);
+        let by_kthread = self.actor == Actor::GpKthread;
+        if by_kthread {
+            // One kthread at a time: a load and a store.
+            let direct = &self.shared.counters.direct;
+            direct.store(direct.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        } else {
+            self.shared.counters.wakeups.fetch_add(1, Ordering::Relaxed);
+        }
         // Before the caller goes on and perhaps looks at the records.
-        self.shared.records.released(gp_seq);
+        self.shared.records.released(gp_seq, by_kthread);
         let slot = self.shared.slots.get(index);
         if let Some(mark) = slot.wait.complete(number, gp_seq, self.shared.parking) {
             self.marks |= mark.get();
@@ -265,82 +278,5 @@ impl World for Host<'_> {
 
     fn grace_period_ended(&mut self, record: &GpRecord) {
         self.shared.records.push(record);
-    }
-}
-
-/// Records of the grace periods that ended, until somebody takes them.
-#[derive(Debug, Default)]
-pub(super) struct Records {
-    inner: crate::sync::WorldLock<RecordsInner>,
-}
-
-#[derive(Debug, Default)]
-struct RecordsInner {
-    kept: GracePeriods,
-    /// Calls released by a grace period that has no record yet.
-    ahead: i64,
-    forgotten: u64,
-    grace_periods: u64,
-    scans: u64,
-    cpus_scanned: u64,
-}
-
-/// Records kept when nobody takes them; the older half makes room for newer ones.
-const MAX_RECORDS: usize = 1 << 20;
-
-impl Records {
-    fn push(&self, record: &GpRecord) {
-        let mut inner = self.inner.lock();
-        if inner.kept.len() >= MAX_RECORDS {
-            inner.kept.forget_oldest(MAX_RECORDS / 2);
-            inner.forgotten += MAX_RECORDS as u64 / 2;
-        }
-        inner.grace_periods += 1;
-        inner.scans += u64::from(record.scans);
-        inner.cpus_scanned += record.cpus_scanned;
-        let ahead = std::mem::take(&mut inner.ahead);
-        record.append_to(&mut inner.kept, ahead);
-    }
-
-    fn released(&self, gp_seq: u64) {
-        let mut inner = self.inner.lock();
-        let Some(&last) = inner.kept.gp_seq.last() else {
-            inner.ahead += 1;
-            return;
-        };
-        // Numbers grow by 4 from one grace period to the next.
-        let back = (last.wrapping_sub(gp_seq as i64)) / crate::tree::seq::SEQ_GP as i64;
-        if back < 0 {
-            inner.ahead += 1;
-        } else if let Some(at) = inner.kept.len().checked_sub(1 + back as usize) {
-            inner.kept.requests[at] += 1;
-        }
-    }
-
-    /// What was recorded, which stays.
-    pub fn look(&self) -> GracePeriods {
-        self.inner.lock().kept.clone()
-    }
-
-    /// Takes what was recorded.
-    pub fn take(&self) -> GracePeriods {
-        let mut inner = self.inner.lock();
-        std::mem::take(&mut inner.kept)
-    }
-
-    /// What the records add up to, those that were taken or forgotten included.
-    pub fn totals(&self) -> Counters {
-        let inner = self.inner.lock();
-        Counters {
-            grace_periods: inner.grace_periods,
-            fqs_scans: inner.scans,
-            fqs_cpus_scanned: inner.cpus_scanned,
-            ..Counters::default()
-        }
-    }
-
-    /// Records that had to make room for newer ones.
-    pub fn forgotten(&self) -> u64 {
-        self.inner.lock().forgotten
     }
 }

@@ -125,26 +125,6 @@ impl GracePeriods {
     /// Bytes of one row.
     pub const ROW_BYTES: u64 = 8 * 4 + 4 * 4;
 
-    /// Drops the first `count` rows.
-    pub(crate) fn forget_oldest(&mut self, count: usize) {
-        for column in [
-            &mut self.gp_seq,
-            &mut self.start_ns,
-            &mut self.end_ns,
-            &mut self.requests,
-        ] {
-            column.drain(..count);
-        }
-        for column in [
-            &mut self.scans,
-            &mut self.holdout_cpu,
-            &mut self.resolved_by,
-            &mut self.kthread_cpu,
-        ] {
-            column.drain(..count);
-        }
-    }
-
     /// Number of grace periods.
     pub fn len(&self) -> usize {
         self.gp_seq.len()
