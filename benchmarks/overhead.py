@@ -2,10 +2,13 @@
 
     python benchmarks/overhead.py [--json FILE] [--pairs N] [--rust PROGRAM]
 
-Both processes stay for the whole run and take turns: A B, B A, A B ... What counts is the ratio of calls per
-second within a pair, Python's over Rust's. Shown is the median over the pairs with its 95 % interval
+All processes stay for the whole run and take turns: A B C, C B A, A B C ... What counts is the ratio of calls
+per second within a pair, Python's over Rust's. Shown is the median over the pairs with its 95 % interval
 (percentile bootstrap, seeded). A flood passes when that interval contains 1 or the median is within 5 %; exit
-code 1 when one does not. A wide interval means that the machine was busy: run it again when it is not.
+code 1 when one does not.
+
+The control is a second process of the same Rust program, over the first. It is no part of the verdict and
+says what the machine can tell apart: where its interval is wide, or lacks 1, the machine was too busy.
 
 The module `treercu` has to be installed from this checkout; the Rust program is built here unless it is
 given.
@@ -116,8 +119,18 @@ def interval(ratios: np.ndarray[Any, Any]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def compare(name: str, fields: dict[str, Any], pairs: int, rust: Rust) -> dict[str, Any]:
-    sides: dict[str, Callable[[dict[str, Any], int], Sample]] = {"python": python, "rust": rust.flood}
+def judge(ratios: np.ndarray[Any, Any]) -> dict[str, Any]:
+    median, (low, high) = float(np.median(ratios)), interval(ratios)
+    holds = low <= 1 <= high or abs(median - 1) <= WITHIN
+    return {"median_ratio": median, "ratio_95": [low, high], "holds": holds, "ratios": ratios.tolist()}
+
+
+def compare(name: str, fields: dict[str, Any], pairs: int, rust: Rust, again: Rust) -> dict[str, Any]:
+    sides: dict[str, Callable[[dict[str, Any], int], Sample]] = {
+        "python": python,
+        "rust": rust.flood,
+        "control": again.flood,
+    }
     for warm_up in sides.values():
         warm_up(fields, 0)
     samples: dict[str, list[Sample]] = {side: [] for side in sides}
@@ -126,8 +139,6 @@ def compare(name: str, fields: dict[str, Any], pairs: int, rust: Rust) -> dict[s
         for side in order:
             samples[side].append(sides[side](fields, pair + 1))
     rates = {side: np.array([one.rate for one in found]) for side, found in samples.items()}
-    ratios = rates["python"] / rates["rust"]
-    median, (low, high) = float(np.median(ratios)), interval(ratios)
     around = {
         side: float(np.median([one.whole_ns - one.wall_ns for one in found])) / 1e6
         for side, found in samples.items()
@@ -136,13 +147,11 @@ def compare(name: str, fields: dict[str, Any], pairs: int, rust: Rust) -> dict[s
         "flood": name,
         **fields,
         "pairs": pairs,
-        "median_ratio": median,
-        "ratio_95": [low, high],
-        "holds": low <= 1 <= high or abs(median - 1) <= WITHIN,
+        **judge(rates["python"] / rates["rust"]),
+        "control": judge(rates["control"] / rates["rust"]),
         "calls_per_s": {side: float(np.median(found)) for side, found in rates.items()},
         # Start and end of a call: threads, merging, and in Python the columns.
         "around_ms": around,
-        "ratios": ratios.tolist(),
         "samples": {side: [one._asdict() for one in found] for side, found in samples.items()},
     }
 
@@ -155,24 +164,29 @@ def main() -> int:
     options = parser.parse_args()
     if options.pairs < 20:
         parser.error(f"--pairs={options.pairs}: too few for an interval; 20 or more")
-    rust = Rust(options.rust or build())
+    program = options.rust or build()
+    rust, again = Rust(program), Rust(program)
     load = [os.getloadavg()[0]]
     began = time.monotonic()
     try:
-        rows = [compare(name, fields, options.pairs, rust) for name, fields in FLOODS.items()]
+        rows = [compare(name, fields, options.pairs, rust, again) for name, fields in FLOODS.items()]
     finally:
         rust.close()
+        again.close()
     took = time.monotonic() - began
     load.append(os.getloadavg()[0])
 
     print(f"{'flood':20} {'Python':>11} {'Rust':>11}   ratio  95 % interval")
     for row in rows:
-        rate, (low, high) = row["calls_per_s"], row["ratio_95"]
-        verdict = "holds" if row["holds"] else "DOES NOT HOLD"
-        print(
-            f"{row['flood']:20} {rate['python']:9,.0f}/s {rate['rust']:9,.0f}/s  {row['median_ratio']:6.3f}"
-            f"  {low:.3f} .. {high:.3f}   {verdict}"
-        )
+        rate = row["calls_per_s"]
+        for title, first, found in [(row["flood"], "python", row), ("  control", "control", row["control"])]:
+            low, high = found["ratio_95"]
+            rates = f"{rate[first]:9,.0f}/s {rate['rust']:9,.0f}/s"
+            verdict = "" if first == "control" else "holds" if found["holds"] else "DOES NOT HOLD"
+            ratio = f"{found['median_ratio']:6.3f}  {low:.3f} .. {high:.3f}"
+            print(f"{title:20} {rates}  {ratio}   {verdict}".rstrip())
+        if not row["control"]["holds"]:
+            print("  the control differs from itself: the machine was too busy to tell")
     for row in rows:
         around = row["around_ms"]
         print(
