@@ -50,7 +50,8 @@
 //! 5. **F1 against a pass that skips.** A pass looks for threads at all by `active` (of a vCPU) or `readers` (of
 //!    the engine), read after `fence(SeqCst)` (F2). If it reads a value without the re-entering thread, F2 comes
 //!    before F1 in the order of fences, and the thread's loads see the updater's stores. This is why a grace
-//!    period with no thread in any scan set needs no `membarrier`.
+//!    period with no thread in any scan set needs no `membarrier`. Where F2 stands right behind the release of a lock,
+//!    x86-64 has no use for another instruction: that release is a locked one.
 //!
 //! Nothing here rests on the order between two readers: `H` gives none.
 //!
@@ -78,7 +79,9 @@
 //! for, then swaps. One of them sees the other.
 //!
 //! [`super::crowd::Crowd`] is the same for many sleepers: the sleeper counts itself, takes the word's value, looks; the
-//! waker stores, changes the word, looks at the count. All SeqCst.
+//! waker stores, looks at the count, and if it is not zero changes the word and wakes. A full barrier between the two
+//! steps of each: either the sleeper's look sees what the waker stored, or the waker sees it counted, and then the word
+//! that it named is old or it is asleep already.
 //!
 //! # Several threads as one kthread
 //!
