@@ -35,9 +35,10 @@ pub(super) fn mark_of(gp_seq: u64) -> u32 {
 impl Crowd {
     /// Sleeps until somebody wakes `mark`, unless `ready` says that there is no need. May return early.
     ///
-    /// The sleeper counts itself, takes the word's value, looks; the waker makes `ready` true, changes the word, looks
-    /// for sleepers. A full barrier behind the count, and one behind the change of the word: either the sleeper's look
-    /// sees what the waker did, or the word it names is old by the time it sleeps, or the waker sees it counted.
+    /// The sleeper counts itself, takes the word's value, looks; the waker makes `ready` true, looks for sleepers,
+    /// changes the word, wakes. A full barrier behind the first step of each: either the sleeper's look sees what the
+    /// waker did, or the waker sees it counted, and then the word that it names is old by the time it sleeps, or it
+    /// sleeps already.
     pub fn sleep(&self, how: Parking, mark: NonZeroU32, ready: impl Fn() -> bool) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         fence_after_rmw("crowd counted");
