@@ -15,6 +15,7 @@ use super::stalls::{HostStall, Stalls};
 use super::tick::Ticks;
 use super::vcpu::Vcpus;
 use super::world::{Actor, Host};
+use crossbeam_utils::CachePadded;
 use crate::config::{Config, Tunables};
 use crate::error::{Error, Result};
 use crate::stats::{Counters, GracePeriods};
@@ -146,11 +147,12 @@ pub(super) struct Shared {
     pub rcuc: bool,
     pub slots: Slots,
     pub vcpus: Vcpus,
-    pub gp: GpControl,
-    pub ticks: Ticks,
-    pub soft: Softirq,
-    pub counters: HostCounters,
-    pub records: Records,
+    // What is written all the time lies apart from what every call reads.
+    pub gp: CachePadded<GpControl>,
+    pub ticks: CachePadded<Ticks>,
+    pub soft: CachePadded<Softirq>,
+    pub counters: CachePadded<HostCounters>,
+    pub records: CachePadded<Records>,
     pub stalls: Stalls,
     pub trace: Option<WorldLock<Trace>>,
     pub threads: WorldLock<Vec<JoinHandle<()>>>,
@@ -211,11 +213,11 @@ impl Shared {
             rcuc: options.rcuc,
             slots: Slots::new(fence.reader_bits()),
             vcpus: Vcpus::new(tun.nr_cpus, tun.maxcpus),
-            gp: GpControl::new(gp_cpu, driven),
-            ticks: Ticks::new(tun.nr_cpus),
-            soft: Softirq::new(tun.nr_cpus, options.rcuc),
-            counters: HostCounters::default(),
-            records: Records::default(),
+            gp: GpControl::new(gp_cpu, driven).into(),
+            ticks: Ticks::new(tun.nr_cpus).into(),
+            soft: Softirq::new(tun.nr_cpus, options.rcuc).into(),
+            counters: CachePadded::default(),
+            records: CachePadded::default(),
             stalls: Stalls::default(),
             trace,
             threads: WorldLock::default(),

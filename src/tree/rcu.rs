@@ -124,33 +124,44 @@ pub(super) struct Own<C> {
     pub defer_qs_pending: bool,
 }
 
+/// What stands behind it begins a cache line.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line;
+
 /// Tree RCU for one machine. `C` is the user's callback.
+///
+/// In this order in memory: what every call reads, then the words of the grace period, which change all the time,
+/// then what single mechanisms use.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Rcu<C> {
     pub(super) tun: Tunables,
     /// Preemptible read-side sections (`rcu_preempt`), or not (`rcu_sched`).
     pub(super) preemptible: bool,
     pub(super) geometry: Geometry,
+    pub(super) nodes: Box<[Node]>,
+    pub(super) cpus: Box<[CpuData<C>]>,
+    _grace_period: Line,
     pub(super) gp_seq: AtomicU64,
     pub(super) gp_flags: AtomicU32,
     pub(super) gp_state: AtomicU32,
     /// Event count that the kthread waits on: every wake bumps it.
     pub(super) gp_ticket: AtomicU64,
     pub(super) n_force_qs: AtomicU64,
-    pub(super) nodes: Box<[Node]>,
-    pub(super) cpus: Box<[CpuData<C>]>,
-    pub(super) srs: SyncRequests,
-    /// Makes "reported" and "mask cleared" of an outgoing CPU one step for grace-period initialisation.
-    pub(super) ofl_lock: FullLock<()>,
-    pub(super) polled: Polled,
-    pub(super) exp: Expedited,
-    pub(super) barrier: FullLock<BarrierState>,
     /// Jiffy in which the latest grace period started.
     pub(super) gp_start_jiffies: AtomicU64,
     /// Jiffy from which on the grace period in progress counts as stalled.
     pub(super) jiffies_stall: AtomicU64,
     /// Who emptied the root: CPU << 8 | how. Written under the root lock.
     pub(super) last_holdout: AtomicU64,
+    _mechanisms: Line,
+    pub(super) srs: SyncRequests,
+    /// Makes "reported" and "mask cleared" of an outgoing CPU one step for grace-period initialisation.
+    pub(super) ofl_lock: FullLock<()>,
+    pub(super) polled: Polled,
+    pub(super) exp: Expedited,
+    pub(super) barrier: FullLock<BarrierState>,
 }
 
 impl<C> Rcu<C> {
@@ -233,6 +244,8 @@ impl<C> Rcu<C> {
             tun: tun.clone(),
             preemptible: tun.preempt.is_preemptible(),
             geometry,
+            _grace_period: Line,
+            _mechanisms: Line,
             gp_seq: AtomicU64::new(seq::SEQ_BOOT),
             gp_flags: AtomicU32::new(0),
             gp_state: AtomicU32::new(0),
