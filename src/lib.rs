@@ -65,6 +65,8 @@ pub mod host;
 // Measurements need real threads.
 #[cfg(not(any(treercu_loom, treercu_shuttle)))]
 pub mod measure;
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+pub mod probe;
 #[cfg(feature = "python")]
 mod python;
 mod random;

@@ -494,7 +494,7 @@ fn names_that_are_no_kernel_parameters() {
         ("skewtick", "write skew_tick"),
         (
             "kernel.panic_on_rcu_stall=1",
-            "write sysctl.kernel.panic_on_rcu_stall=1, which is not modelled yet",
+            "write sysctl.kernel.panic_on_rcu_stall=1",
         ),
     ] {
         let (config, word) = one(line);
@@ -656,12 +656,12 @@ const SAMPLE: [Expected; 19] = [
     Expected { id: "C14", sets: &[], ignored: &["rcupdate.rcu_expedited"], unknown_rcu: NONE },
     Expected { id: "C15", sets: &[], ignored: &["rcupdate.rcu_expedited"], unknown_rcu: NONE },
     Expected { id: "C16", sets: &[("gp_preinit_delay", 3), ("gp_init_delay", 3), ("gp_cleanup_delay", 3),
-            ("rcu_normal_wake_from_gp", 1)],
-        ignored: &["rcupdate.rcu_self_test", "rcupdate.rcu_normal"],
+            ("rcu_normal_wake_from_gp", 1), ("rcu_self_test", 1)],
+        ignored: &["rcupdate.rcu_normal"],
         unknown_rcu: &["rcutorture.nfakewriters", "rcutorture.gp_sync"] },
     Expected { id: "C17", sets: &[("gp_preinit_delay", 12), ("gp_init_delay", 3), ("gp_cleanup_delay", 3),
-            ("kthread_prio", 2)],
-        ignored: &["threadirqs"],
+            ("kthread_prio", 2), ("threadirqs", 1)],
+        ignored: NONE,
         unknown_rcu: &["rcutorture.onoff_interval", "rcutorture.onoff_holdoff", "tree.use_softirq",
             "rcutorture.n_barrier_cbs", "rcutorture.stat_interval", "rcutorture.shutdown_secs",
             "rcutorture.test_no_idle_hz", "rcutorture.verbose"] },
@@ -911,4 +911,35 @@ proptest! {
         prop_assert_eq!(booted, config);
         prop_assert!(words.iter().all(|word| matches!(word.verdict, Verdict::Used | Verdict::Clamped)));
     }
+}
+
+#[test]
+fn every_knob_has_one_standing() {
+    use treercu::config::{Standing, accepted, elsewhere};
+    for knob in known() {
+        let told = elsewhere(knob.name);
+        assert_eq!(told.is_none(), lookup(knob.name).is_some(), "{}", knob.name);
+        if let Some(told) = told {
+            assert!(told.effect.ends_with('.'), "{}", knob.name);
+            // What cannot be set has something that can, unless it concerns debugging only.
+            if let Standing::BuildTime(stand_in) = told.standing {
+                assert!(knob.tier == 3 || !stand_in.is_empty() || knob.name == "CONFIG_RCU_TRACE");
+            }
+        }
+    }
+    for spec in accepted() {
+        assert!(spec.is_inert() && lookup(spec.name) == Some(spec));
+        assert_eq!(known().iter().filter(|knob| knob.name == spec.name).count(), 1);
+    }
+    assert!(!lookup("hz").unwrap().is_inert());
+}
+
+#[test]
+fn a_boot_line_may_hold_knobs_without_an_effect() {
+    let line = "rcutree.rcu_kick_kthreads=1 rcupdate.rcu_task_stall_info_mult=7 threadirqs";
+    let (config, words) = Config::from_cmdline(line, &Config::new());
+    assert_eq!(config.get("rcu_kick_kthreads").unwrap(), Value::Bool(true));
+    assert_eq!(config.get("rcu_task_stall_info_mult").unwrap(), Value::Int(7));
+    assert_eq!(config.get("threadirqs").unwrap(), Value::Bool(true));
+    assert_eq!(words.len(), 3);
 }

@@ -11,7 +11,8 @@ import pytest
 
 import treercu as rcu
 
-CATALOGUE = rcu.tunables()
+# What a configuration takes.
+CATALOGUE = [row for row in rcu.tunables() if row["python_name"] is not None]
 BY_NAME = {row["python_name"]: row for row in CATALOGUE}
 BOOLEANS = [name for name, row in BY_NAME.items() if isinstance(row["default"], bool)]
 INTEGERS = [name for name, row in BY_NAME.items() if type(row["default"]) is int]

@@ -1,116 +1,136 @@
-"""Every tunable can change a run, or is known to be a view of others or a safeguard."""
+"""Every knob has a standing, and every live one moves the figure that its probe names."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 import treercu as rcu
 
-_CALLS = rcu.SyncFlood(calls=12)
-_CROWD = rcu.SyncFlood(tasks=200, calls=3)
-_FLOOD = rcu.CallRcuFlood(tasks=4, burst=300, interval_us=700, duration_ms=60)
-_DEEP = rcu.CallRcuFlood(tasks=4, burst=3000, interval_us=700, duration_ms=60)
-_SMALL = rcu.CallRcuFlood(tasks=4, burst=90, interval_us=700, duration_ms=60)
-_READERS = [rcu.SyncFlood(tasks=4, calls=5), rcu.Readers(tasks=8, section_us=2000)]
-# One CPU stays in the kernel for longer than the shorter timeout.
-_EXPEDITED = [
-    rcu.SyncFlood(kind="expedited", calls=3),
-    rcu.CpuLoad(cpus=[1], mode="kernel", section_us=100_000, gap_us=1),
-]
-_BUSY = [rcu.SyncFlood(calls=5), rcu.CpuLoad(mode="kernel")]
+ROWS = {row["name"]: row for row in rcu.tunables()}
+LIVE = [name for name, row in ROWS.items() if row["status"] == "live"]
+
+#: Live ones that no run may show, and why.
+SAFEGUARDS = {"gpwrap_lag": "for numbers that wrapped; where they have not, it must change nothing"}
 
 
-def _held(section_us: int) -> list[Any]:
-    """One CPU stays in the kernel for that long, again and again."""
-    return [
-        rcu.SyncFlood(calls=2),
-        rcu.CpuLoad(cpus=[1], mode="kernel", section_us=section_us, gap_us=1),
-    ]
+@pytest.fixture(scope="module")
+def probed() -> dict[str, dict[str, Any]]:
+    """What the command says of all of them, by Python name."""
+    command = [sys.executable, "-m", "treercu", "tunables", "--probe", "all", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert result["moved"] is True
+    assert result["seeds"] == 5
+    return {one["name"]: one for one in result["probes"]}
 
 
-_32 = {"kernel": "6.18", "nr_cpus": 32, "hz": 1000}
-
-#: What shows the effect: workload, other tunables, one value and another, and machine fields.
-EFFECTS: dict[str, tuple[Any, dict[str, Any], Any, Any, dict[str, Any]]] = {
-    "kernel": (_CALLS, {}, "6.8", "7.2", {}),
-    "nr_cpus": (_CALLS, {}, 4, 40, {}),
-    "maxcpus": (_CROWD, {"nr_cpus": 16}, 4, 16, {}),
-    "hz": (_CALLS, {}, 250, 1000, {}),
-    "preempt": (_READERS, {"nr_cpus": 2}, "full", "none", {}),
-    "hz_periodic": (_CALLS, {}, False, True, {}),
-    "nohz": (_CALLS, {}, False, True, {}),
-    "skew_tick": (_CALLS, {}, False, True, {}),
-    "rcu_fanout": (_CROWD, {"nr_cpus": 40, "rcu_fanout_leaf": 4}, 64, 3, {}),
-    "config_rcu_fanout_leaf": (_CROWD, {"nr_cpus": 64}, 16, 4, {}),
-    "rcu_fanout_leaf": (_CROWD, {"nr_cpus": 64}, 16, 4, {}),
-    "rcu_fanout_exact": (
-        [rcu.SyncFlood(tasks=20, calls=10), rcu.Readers(tasks=40, section_us=2000)],
-        {"nr_cpus": 36, "rcu_fanout_leaf": 16, "hz": 1000},
-        False,
-        True,
-        {},
-    ),
-    "jiffies_till_first_fqs": (_CALLS, _32, 3, 1, {}),
-    "jiffies_till_next_fqs": (_CALLS, _32, 3, 1, {}),
-    "jiffies_till_sched_qs": (_held(300_000), {"nr_cpus": 8, "hz": 1000}, 3, 1000, {}),
-    "rcu_normal_wake_from_gp": (_CALLS, _32, 0, 1, {}),
-    "wake_from_gp_cpu_threshold": (_CALLS, {"kernel": "6.18", "nr_cpus": 8}, 16, 4, {}),
-    "early_qs": (_CALLS, _32, False, True, {}),
-    "sr_normal_latch": (_CROWD, {"nr_cpus": 16}, "off", "merged", {}),
-    "sr_normal_latch_threshold": (_CROWD, {"nr_cpus": 16}, 64, 8, {}),
-    "gp_preinit_delay": (_CALLS, {}, 0, 1, {}),
-    "gp_init_delay": (_CALLS, {}, 0, 1, {}),
-    "gp_cleanup_delay": (_CALLS, {}, 0, 1, {}),
-    "blimit": (_FLOOD, {"hz": 1000}, 10, 2000, {}),
-    "qhimark": (_FLOOD, {"hz": 1000}, 10_000, 100, {}),
-    "qlowmark": (_DEEP, {"hz": 1000}, 10, 9000, {}),
-    "qovld": (_FLOOD, {"hz": 1000}, 20_000, 10, {}),
-    "rcu_divisor": (_FLOOD, {"hz": 1000}, 7, 1, {}),
-    "rcu_resched_ns": (_DEEP, {"hz": 1000}, 3_000_000, 1_000_000, {}),
-    # Looks at the clock in a small batch too, where callbacks are slow.
-    "rcu_double_check_cb_time": (
-        [_CALLS, _SMALL],
-        {"nr_cpus": 4, "rcu_resched_ns": 1_000_000, "blimit": 100},
-        False,
-        True,
-        {"cb_invoke_ns": 100_000},
-    ),
-    "config_rcu_cpu_stall_timeout": (_held(4_000_000), {"nr_cpus": 2, "hz": 100}, 300, 3, {}),
-    "rcu_cpu_stall_timeout": (_held(4_000_000), {"nr_cpus": 2, "hz": 100}, 300, 3, {}),
-    "config_rcu_exp_cpu_stall_timeout": (_EXPEDITED, {"nr_cpus": 2, "hz": 100}, 20_000, 40, {}),
-    "rcu_exp_cpu_stall_timeout": (_EXPEDITED, {"nr_cpus": 2, "hz": 100}, 20_000, 40, {}),
-    "kthread_prio": (_BUSY, {"nr_cpus": 2}, 0, 1, {}),
-}
-
-#: Those that change no run, and why.
-WITHOUT = {
-    "jiffies_to_sched_qs": "the kernel overwrites it: a view of the age that is in force",
-    "gpwrap_lag": "a safeguard for numbers that wrapped; where they have not, it must change nothing",
-}
+@pytest.mark.parametrize("name", [name for name in LIVE if name not in SAFEGUARDS])
+def test_every_live_tunable_moves_its_figure(name: str, probed: dict[str, dict[str, Any]]) -> None:
+    probe = ROWS[name]["probe"]
+    assert probe is not None, "a live tunable without a probe"
+    one = probed[ROWS[name]["python_name"]]
+    assert one["moved"] is True
+    assert (one["metric"], one["direction"]) == (probe["metric"], probe["direction"])
+    # What the table says is what is run: the probe's own data, simulated here, give the same figure's direction.
+    before, after = one["before_runs"], one["after_runs"]
+    assert len(before) == len(after) == 5
+    assert (max(before) < min(after)) if one["direction"] == "up" else (max(after) < min(before))
+    assert one["before"] == pytest.approx(sum(before) / 5)
+    assert probe["reason"]
 
 
-def test_the_table_is_complete() -> None:
-    names = [row["python_name"] for row in rcu.tunables()]
-    assert [name for name in names if name not in {**EFFECTS, **WITHOUT}] == []
-    assert sorted({*EFFECTS, *WITHOUT} - set(names)) == []
-    assert not set(EFFECTS) & set(WITHOUT)
+def test_a_probe_can_be_carried_out_by_hand() -> None:
+    probe = ROWS["rcutree.jiffies_till_first_fqs"]["probe"]
+    (part,) = probe["workload"]
+    assert (part["type"], part["calls"]) == ("sync-flood", 40)
+    config = {name: int(value) if value.isdigit() else value for name, value in probe["config"].items()}
+
+    def mean(value: str) -> float:
+        run = rcu.simulate(
+            rcu.Config(**config, **{probe["sets"]: int(value)}), rcu.SyncFlood(calls=40), seed=3
+        )
+        return float(run.latency_ns.mean())
+
+    (one,) = rcu.probe("jiffies_till_first_fqs")
+    assert one["before_runs"][2] == pytest.approx(mean(probe["from"]))
+    assert one["after_runs"][2] == pytest.approx(mean(probe["to"]))
 
 
-@pytest.mark.parametrize("name", EFFECTS)
-def test_every_tunable_changes_a_run(name: str) -> None:
-    workload, others, one, other, fields = EFFECTS[name]
-    before, after = (rcu.Config(**{**others, name: value}) for value in (one, other))
-    assert (before.effective[name], after.effective[name]) == (one, other)
-    machine = rcu.Machine(**fields)
+def test_a_probe_that_cannot_move_says_so() -> None:
+    # Only one seed, which is as good as any: what matters is that nothing moves where nothing is set.
+    (one,) = rcu.probe("hz", seeds=1)
+    assert one["moved"] is True
+    assert len(one["before_runs"]) == 1
+    for bad, allowed in (("gpwrap_lag", "live"), ("dump_tree", "live"), ("no_such", "tunable")):
+        with pytest.raises(rcu.ConfigError, match=allowed):
+            rcu.probe(bad)
+    for seeds in (0, 1001, -1, 2.5, "x"):
+        with pytest.raises(rcu.ConfigError, match="seeds"):
+            rcu.probe("hz", seeds=seeds)  # type: ignore[arg-type]
+    with pytest.raises(rcu.ConfigError, match="name"):
+        rcu.probe(7)  # type: ignore[arg-type]
 
-    def digest(config: rcu.Config, seed: int) -> str:
-        return rcu.simulate(config, workload, machine=machine, seed=seed).digest
 
-    # Chance may hide a small effect from one run, hardly from eight.
-    assert any(digest(before, seed) != digest(after, seed) for seed in range(8))
-    assert digest(before, 1) == digest(before, 1)
+def test_the_command_refuses_what_it_cannot_probe() -> None:
+    for arguments in (
+        ["--probe", "no_such"],
+        ["--probe", "hz", "--set", "hz=100"],
+        ["--probe", "hz", "--seeds", "0"],
+        ["--seeds", "3"],
+        ["--probe", "dump_tree"],
+    ):
+        command = [sys.executable, "-m", "treercu", "tunables", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 2, arguments
+        assert done.stdout == ""
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_knob_of_the_kernel_is_listed_once() -> None:
+    own = {"kernel", "gpwrap_lag"}
+    assert len(rcu.tunables()) == len(ROWS) == 144 + len(own)
+    assert {row["status"] for row in ROWS.values()} <= {"live", "accepted", "build-time", "planned"}
+    for name, row in ROWS.items():
+        assert row["why"] and row["effect"], name
+        assert row["tier"] in (1, 2, 3), name
+        if row["status"] in ("live", "accepted"):
+            assert row["python_name"] and row["range"] and row["default"] is not None, name
+        else:
+            assert row["python_name"] is None and row["probe"] is None, name
+        if row["status"] == "accepted":
+            assert row["tier"] == 3 and row["probe"] is None, name
+        if row["status"] == "build-time":
+            # A knob that decides something has a stand-in.
+            assert row["stand_in"] or row["tier"] == 3 or name == "CONFIG_RCU_TRACE", name
+
+
+def test_a_stand_in_is_a_tunable_or_will_be() -> None:
+    settable = {row["python_name"] for row in ROWS.values()}
+    planned = {row["name"].split(".")[-1] for row in ROWS.values() if row["status"] == "planned"}
+    for row in ROWS.values():
+        if row["stand_in"]:
+            assert row["stand_in"] in settable | planned, row["name"]
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row["status"] == "accepted"])
+def test_an_accepted_knob_is_checked_and_changes_nothing(name: str) -> None:
+    row = ROWS[name]
+    other = True if row["default"] is False else int(row["default"]) + 1
+    plain = rcu.Config()
+    config = rcu.Config(**{row["python_name"]: other})
+    assert config.effective[row["python_name"]] == other
+    assert plain.effective[row["python_name"]] == row["default"]
+    flood = rcu.SyncFlood(calls=3)
+    assert rcu.simulate(config, flood).digest == rcu.simulate(plain, flood).digest
+    with pytest.raises(rcu.ConfigError, match=row["python_name"]):
+        rcu.Config(**{row["python_name"]: "maybe"})
+    assert eval(repr(config), {"Config": rcu.Config}) == config
 
 
 @pytest.mark.filterwarnings("ignore::treercu.ConfigWarning")
@@ -119,9 +139,13 @@ def test_a_view_shows_what_is_in_force() -> None:
     assert config.jiffies_to_sched_qs == 77
     given = rcu.Config(jiffies_till_sched_qs=77, jiffies_to_sched_qs=5)
     assert given.jiffies_to_sched_qs == 77
-    workload, others, *_ = EFFECTS["jiffies_till_sched_qs"]
+    workload = [
+        rcu.SyncFlood(tasks=4, calls=5),
+        rcu.CpuLoad(cpus=[1], mode="kernel", section_us=300_000, gap_us=1),
+    ]
     digests = {
-        rcu.simulate(rcu.Config(**others, jiffies_to_sched_qs=age), workload).digest for age in (1, 1000)
+        rcu.simulate(rcu.Config(nr_cpus=8, hz=1000, jiffies_to_sched_qs=age), workload).digest
+        for age in (1, 1000)
     }
     assert len(digests) == 1
 

@@ -47,6 +47,7 @@ __all__ = [
     "build_info",
     "last_run",
     "measure",
+    "probe",
     "simulate",
     "simulate_many",
     "torture",
@@ -458,6 +459,7 @@ class Run:
 
 def build_info() -> dict[str, Any]: ...
 def tunables(config: Config | None = None) -> list[dict[str, Any]]: ...
+def probe(name: str = "all", *, seeds: SupportsIndex = 5) -> list[dict[str, Any]]: ...
 def simulate(
     config: Config,
     workload: _AnyWorkload,

@@ -33,6 +33,7 @@ from ._core import (
     Run,
     SyncFlood,
     measure,
+    probe,
     simulate,
     simulate_many,
     torture,
@@ -257,6 +258,12 @@ def _parser() -> _Parser:
 
     tun = command("tunables", "List every tunable with its default.")
     tun.add_argument("--kernel", metavar="VERSION", help="show this kernel's defaults")
+    tun.add_argument(
+        "--probe",
+        metavar="NAME",
+        help="simulate two settings of a tunable, or of all, and see whether its figure moves",
+    )
+    tun.add_argument("--seeds", metavar="N", help="runs of each setting of a probe (default 5)")
     _add_set(tun)
     return parser
 
@@ -597,7 +604,28 @@ def _torture(args: argparse.Namespace) -> int:
     return code
 
 
+def _probe(args: argparse.Namespace) -> int:
+    if args.settings or args.kernel is not None:
+        raise _BadInput("probe: each probe has its own settings; allowed: --probe without --set and --kernel")
+    seeds = _whole("seeds", "5" if args.seeds is None else args.seeds, 1, 1000)
+    outcomes = probe(args.probe, seeds=seeds)
+    if args.json:
+        _print_json({"probes": outcomes, "seeds": seeds, "moved": all(one["moved"] for one in outcomes)})
+    else:
+        for one in outcomes:
+            verdict = "moved" if one["moved"] else "NOT MOVED"
+            print(
+                f"{one['name']:34} {one['metric']:26} {one['before']:>16,.1f} -> {one['after']:>16,.1f}"
+                f"  {one['direction']:4}  {verdict}"
+            )
+    return DONE if all(one["moved"] for one in outcomes) else FAILED
+
+
 def _tunables(args: argparse.Namespace) -> int:
+    if args.probe is not None:
+        return _probe(args)
+    if args.seeds is not None:
+        raise _BadInput(f"seeds={_cut(args.seeds)}: nothing is run; allowed: with --probe")
     settings, fields = _split_settings(args.settings)
     Machine(**fields)
     if args.kernel is not None:
@@ -608,7 +636,10 @@ def _tunables(args: argparse.Namespace) -> int:
         return DONE
     for row in table:
         unit = f" {row['unit']}" if row["unit"] else ""
-        print(f"{row['python_name']} = {row['default']}{unit}   [{row['name']}; {row['range']}]")
+        if row["python_name"] is None:
+            print(f"{row['name']}   [{row['status']}: {row['why']}]")
+        else:
+            print(f"{row['python_name']} = {row['default']}{unit}   [{row['name']}; {row['range']}]")
         print(f"    {row['effect']}")
     return DONE
 

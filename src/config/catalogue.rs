@@ -68,9 +68,9 @@ const PREEMPT_RANGE: &str = if NON_PREEMPTIBLE_IS_MODELLED {
 /// Forms of the flood latch, see [`Latch`](super::Latch).
 const LATCH_CHOICES: &[&str] = &["off", "v1", "merged"];
 /// Range text of every boolean.
-const BOOL_RANGE: &str = "0 1 false true off on n y";
+pub(super) const BOOL_RANGE: &str = "0 1 false true off on n y";
 /// Range of the kernel's `int`.
-const INT: Type = Type::Int {
+pub(super) const INT: Type = Type::Int {
     min: i32::MIN as i64,
     max: i32::MAX as i64,
 };
@@ -157,10 +157,11 @@ pub fn catalogue() -> &'static [Spec] {
     CATALOGUE
 }
 
-/// The tunable of this Python or full catalogue name.
+/// The tunable of this Python or full catalogue name; also one that is accepted without an effect.
 pub fn lookup(name: &str) -> Option<&'static Spec> {
     CATALOGUE
         .iter()
+        .chain(super::accepted())
         .find(|spec| spec.python_name == name || spec.name == name)
 }
 

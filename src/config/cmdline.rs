@@ -122,7 +122,12 @@ impl Config {
                     None => word.why = "not modelled yet".into(),
                     Some(spec) => match read(spec, knob.takes, token.value) {
                         Reading::Rejected(why) => word.why = why,
-                        reading => {
+                        mut reading => {
+                            if let Reading::Value(_, note @ Note::Remark("")) = &mut reading
+                                && spec.is_inert()
+                            {
+                                *note = Note::Remark(spec.why);
+                            }
                             if let Some((earlier, _)) = last.insert(spec.python_name, (words.len(), reading))
                             {
                                 words[earlier].why = "given again later".into();
@@ -285,7 +290,7 @@ fn plain(value: impl Into<Value>) -> Reading {
 fn read(spec: &'static Spec, takes: Takes, text: Option<&str>) -> Reading {
     let Some(text) = text else {
         return match (spec.kind, takes) {
-            (Kind::ModuleParam, Takes::Bool) => plain(true),
+            (Kind::ModuleParam, Takes::Bool) | (_, Takes::Flag) => plain(true),
             _ => Reading::Rejected("needs a value".into()),
         };
     };
@@ -317,6 +322,8 @@ fn read(spec: &'static Spec, takes: Takes, text: Option<&str>) -> Reading {
             Err(error) if text == "none" || text == "voluntary" => Reading::Refused(reason_of(&error)),
             Err(_) => Reading::Rejected("no preemption model: none, voluntary, full or lazy".into()),
         }),
+        // Being there is all, whatever follows.
+        _ if takes == Takes::Flag => Ok(plain(true)),
         _ if takes == Takes::Bool => boolean(text)
             .map(plain)
             .ok_or_else(|| Reading::Rejected("no boolean: y, n, 1, 0, on or off".into())),

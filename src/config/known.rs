@@ -44,13 +44,13 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// Whether it is a tunable of this crate, that is, whether a mechanism reads it.
+    /// Whether it is a tunable of this crate: a mechanism reads it, or it is known to concern none here.
     pub fn is_modelled(&self) -> bool {
         lookup(self.name).is_some()
     }
 
     /// The last part of a dotted name, the whole of another.
-    pub(super) fn last_part(&self) -> &'static str {
+    pub(crate) fn last_part(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 

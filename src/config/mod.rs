@@ -14,7 +14,9 @@
 //! | file | holds |
 //! |---|---|
 //! | `catalogue.rs` | the table of tunables, and what each one accepts |
+//! | `accepted.rs` | knobs that are accepted and have no effect here |
 //! | `cmdline.rs` | a kernel command line, each word with what became of it |
+//! | `elsewhere.rs` | knobs that are no tunables, and why |
 //! | `era.rs` | the table of the kernel eras' defaults |
 //! | `known.rs` | every kernel knob of RCU, modelled or not |
 //! | `resolve.rs` | defaults by formula, the kernel's limits, checks across tunables |
@@ -25,8 +27,10 @@
 //! A [`Config`] keeps what was given and resolves all of it again on every change: nothing depends on
 //! the order of changes. The engine and the simulator read [`Tunables`] and nothing else.
 
+mod accepted;
 mod catalogue;
 mod cmdline;
+mod elsewhere;
 mod era;
 mod known;
 mod resolve;
@@ -34,6 +38,7 @@ mod suggest;
 mod text;
 mod value;
 
+pub use accepted::{accepted, settable};
 pub use catalogue::{
     Class, DEFAULT_DIVISOR, Kind, MAX_CALLBACKS, MAX_CPUS, MAX_DIVISOR, MAX_FANOUT, MAX_GP_DELAY_JIFFIES,
     MAX_GPWRAP_LAG, MAX_JIFFIES, MAX_KTHREAD_PRIO, MAX_LATCH_THRESHOLD, MAX_LEVELS, MAX_RESCHED_NS,
@@ -41,6 +46,7 @@ pub use catalogue::{
     Spec, Type, catalogue, lookup,
 };
 pub use cmdline::{Verdict, Word};
+pub use elsewhere::{Elsewhere, Standing, elsewhere};
 pub use era::{DEFAULT_ERA, ERAS, Era, EraDefaults, table_for};
 pub use known::{Knob, Takes, knob, known};
 pub use suggest::{near_name, nearest_name};
@@ -323,8 +329,7 @@ impl Config {
 
     /// The explicit values as a Python call, in the catalogue's order: `Config(kernel="7.2", hz=1000)`.
     pub fn describe(&self) -> String {
-        let words: Vec<String> = catalogue()
-            .iter()
+        let words: Vec<String> = settable()
             .filter_map(|spec| {
                 let value = self.explicit.get(spec.python_name)?;
                 Some(format!("{}={}", spec.python_name, value.repr()))

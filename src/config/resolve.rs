@@ -4,6 +4,7 @@
 //! Everything is resolved again from the whole set of explicit values, so the order in which they were
 //! given cannot matter.
 
+use super::accepted;
 use super::catalogue::{
     DEFAULT_DIVISOR, MAX_DIVISOR, MAX_KTHREAD_PRIO, MAX_LEVELS, MAX_RESCHED_NS, MAX_STALL_TIMEOUT_S,
     MIN_EXP_STALL_TIMEOUT_JIFFIES, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S,
@@ -276,6 +277,11 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         exp_stall_timeout_jiffies: unsigned(exp_jiffies(exp_stall_timeout_ms)),
         kthread_prio: small(kthread_prio),
     };
+    for spec in accepted() {
+        let used = explicit.get(spec.python_name).cloned();
+        let used = used.unwrap_or_else(|| spec.inert_default(&tunables));
+        r.effective.insert(spec.python_name, used);
+    }
     Resolved {
         tunables,
         effective: r.effective,

@@ -1,6 +1,6 @@
 //! The known name that is nearest to an unknown one.
 
-use super::catalogue::catalogue;
+use super::settable;
 
 /// Edit distance: insertions, deletions, replacements and swaps of neighbours each cost 1.
 pub(super) fn distance(a: &str, b: &str) -> usize {
@@ -33,8 +33,8 @@ const PART_CHARS: usize = 4;
 pub fn nearest_name(name: &str) -> &'static str {
     let wanted = compared(name);
     let long_enough = wanted.chars().count() >= PART_CHARS;
-    let python = catalogue().iter().map(|spec| spec.python_name);
-    let full = catalogue().iter().map(|spec| spec.name);
+    let python = settable().map(|spec| spec.python_name);
+    let full = settable().map(|spec| spec.name);
     python
         .chain(full)
         .min_by_key(|known| {

@@ -11,11 +11,11 @@
 //! A name is a Python or a full catalogue name; the part before a dot may be a table. What is wrong is
 //! refused with the number of its line, the first such line first.
 
-use super::catalogue::{Type, catalogue, lookup};
+use super::catalogue::{Type, lookup};
 use super::known::known;
 use super::resolve::Values;
 use super::value::shown;
-use super::{Config, Value, find};
+use super::{Config, Value, find, settable};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
@@ -54,7 +54,7 @@ impl Config {
     /// The values that were given as a TOML text, by Python name and in the catalogue's order.
     /// [`Config::from_toml`] makes an equal configuration of it.
     pub fn to_toml(&self) -> String {
-        let given = catalogue().iter().filter_map(|spec| {
+        let given = settable().filter_map(|spec| {
             let value = self.explicit.get(spec.python_name)?;
             // The words that the catalogue accepts need no escapes; all else reads the same in TOML.
             Some(match value {

@@ -2,8 +2,9 @@
 
 use super::errors::{ConfigWarning, OrRaise, raise};
 use super::machine::with_names;
+use super::probe::description;
 use super::values::{json_object, refuse, show, tunable_object, tunable_value};
-use crate::config::{Config, Value, catalogue, lookup};
+use crate::config::{Config, Kind, Spec, Standing, Value, elsewhere, known, lookup, settable};
 use crate::error::Error;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
@@ -77,7 +78,7 @@ impl PyConfig {
     #[getter]
     fn effective<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for spec in catalogue() {
+        for spec in settable() {
             let value = self.inner.get(spec.python_name).or_raise(py)?;
             dict.set_item(spec.python_name, tunable_object(py, &value)?)?;
         }
@@ -88,7 +89,7 @@ impl PyConfig {
     #[getter]
     fn explicit<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for spec in catalogue() {
+        for spec in settable() {
             if let Some(value) = self.inner.explicit().get(spec.python_name) {
                 dict.set_item(spec.python_name, tunable_object(py, value)?)?;
             }
@@ -106,10 +107,7 @@ impl PyConfig {
     }
 
     fn __dir__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
-        with_names(
-            slf.as_any(),
-            catalogue().iter().map(|spec| spec.python_name.to_owned()),
-        )
+        with_names(slf.as_any(), settable().map(|spec| spec.python_name.to_owned()))
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
@@ -181,8 +179,13 @@ pub(super) fn _restore_config(py: Python<'_>, explicit: &Bound<'_, PyDict>) -> P
     })
 }
 
-/// The catalogue: one dict per tunable, with its default under `config` (without one: under the
-/// newest kernel's defaults).
+/// The catalogue: one dict per knob, first the tunables in groups, with their defaults under `config` (without
+/// one: under the newest kernel's defaults), then the knobs of the kernel that are none here.
+///
+/// `status` is `"live"` (a mechanism reads it: `why` says which, `probe` what shows its effect), `"accepted"`
+/// (parsed and checked, without effect in this model: `why`), `"build-time"` (a matter of the kernel's build;
+/// `stand_in` is the tunable that stands for it, or `None`), or `"planned"` (its mechanism is not modelled
+/// yet; it is refused). Those of the last two kinds have no `python_name`, default or range.
 #[pyfunction]
 #[pyo3(signature = (config=None))]
 pub(super) fn tunables<'py>(
@@ -192,7 +195,8 @@ pub(super) fn tunables<'py>(
     let newest = Config::new();
     let base = config.map_or(&newest, |config| &config.get().inner);
     let list = PyList::empty(py);
-    for spec in catalogue() {
+    let status = |spec: &Spec| if spec.is_inert() { "accepted" } else { "live" };
+    for spec in settable() {
         let dict = PyDict::new(py);
         dict.set_item("name", spec.name)?;
         dict.set_item("python_name", spec.python_name)?;
@@ -205,9 +209,45 @@ pub(super) fn tunables<'py>(
         dict.set_item("unit", spec.unit)?;
         dict.set_item("effect", spec.effect)?;
         dict.set_item("tier", spec.tier)?;
-        // Everything in the catalogue is read by a mechanism; what is not modelled is not listed.
-        dict.set_item("status", "live")?;
+        dict.set_item("status", status(spec))?;
         dict.set_item("why", spec.why)?;
+        dict.set_item("stand_in", py.None())?;
+        let probe = crate::probe::probe(spec.python_name);
+        dict.set_item("probe", probe.map(|probe| description(py, &probe)).transpose()?)?;
+        list.append(dict)?;
+    }
+    for knob in known().iter().filter(|knob| !knob.is_modelled()) {
+        let Some(told) = elsewhere(knob.name) else {
+            continue;
+        };
+        let dict = PyDict::new(py);
+        let kernel_name = knob.name.strip_prefix("CONFIG_").unwrap_or(knob.last_part());
+        dict.set_item("name", knob.name)?;
+        dict.set_item("python_name", py.None())?;
+        dict.set_item("kernel_name", kernel_name)?;
+        dict.set_item("kind", word(&knob.kind))?;
+        for empty in ["default", "default_formula", "range", "class"] {
+            dict.set_item(empty, py.None())?;
+        }
+        dict.set_item("unit", "")?;
+        dict.set_item("effect", told.effect)?;
+        dict.set_item("tier", knob.tier)?;
+        let (status, why, stand_in) = match told.standing {
+            Standing::BuildTime("") if knob.kind == Kind::Kconfig => (
+                "build-time",
+                "a matter of the kernel's build, which nothing here stands for".to_owned(),
+                None,
+            ),
+            Standing::BuildTime(stand_in) => (
+                "build-time",
+                format!("a matter of the kernel's build; {stand_in} stands for it"),
+                Some(stand_in),
+            ),
+            Standing::Planned(mechanism) => ("planned", format!("not modelled yet: {mechanism}"), None),
+        };
+        dict.set_item("status", status)?;
+        dict.set_item("why", why)?;
+        dict.set_item("stand_in", stand_in)?;
         dict.set_item("probe", py.None())?;
         list.append(dict)?;
     }

@@ -12,6 +12,7 @@ mod errors;
 mod job;
 mod machine;
 mod measure;
+mod probe;
 mod run;
 mod simulate;
 mod torture;
@@ -53,6 +54,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("RESOLUTIONS", run::resolution_names(m.py())?)?;
     m.add_function(wrap_pyfunction!(build_info, m)?)?;
     m.add_function(wrap_pyfunction!(config::tunables, m)?)?;
+    m.add_function(wrap_pyfunction!(probe::probe, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(simulate::simulate_many, m)?)?;
     m.add_function(wrap_pyfunction!(measure::measure, m)?)?;
