@@ -166,6 +166,43 @@ fn the_tick_stops_unless_told_otherwise() {
     );
 }
 
+#[test]
+fn which_kind_a_call_is() {
+    use treercu::workload::SyncCallKind::{self, Barrier, Expedited, Poll, Sync};
+    // The kernel's table: rcu_normal goes before rcu_expedited; other ways to wait are as they are.
+    let rows: [(i64, i64, i64, SyncCallKind, SyncCallKind); 6] = [
+        (0, 0, 0, Sync, Expedited),
+        (1, 0, 0, Expedited, Expedited),
+        (0, 1, 0, Sync, Sync),
+        (1, 1, 0, Sync, Sync),
+        (0, 0, 1, Sync, Sync),
+        (2, 0, -1, Sync, Sync),
+    ];
+    for (expedited, normal, after_boot, sync, exp) in rows {
+        let config = Config::from_pairs([
+            ("rcu_expedited", expedited),
+            ("rcu_normal", normal),
+            ("rcu_normal_after_boot", after_boot),
+        ])
+        .unwrap();
+        let t = config.tunables();
+        assert_eq!((Sync.in_force(t), Expedited.in_force(t)), (sync, exp), "{config}");
+        assert_eq!((Barrier.in_force(t), Poll.in_force(t)), (Barrier, Poll));
+    }
+}
+
+#[test]
+fn a_kernel_that_checks_itself_waits_longer_before_it_reports() {
+    let plain = Config::from_pairs([("hz", 1000)]).unwrap();
+    let checked = plain.with("prove_rcu", true).unwrap();
+    assert_eq!(plain.tunables().rcu_cpu_stall_timeout, 21);
+    assert_eq!(checked.tunables().rcu_cpu_stall_timeout, 26);
+    // 21 s, and a quarter and a jiffy more.
+    assert_eq!(plain.tunables().exp_stall_timeout_jiffies, 21_000);
+    assert_eq!(checked.tunables().exp_stall_timeout_jiffies, 21_000 + 5_250 + 1);
+    assert_eq!(checked.get("rcu_cpu_stall_timeout").unwrap(), Value::Int(21));
+}
+
 // ---------------------------------------------------------------- eras
 
 #[test]
@@ -358,6 +395,9 @@ fn ends(python_name: &str) -> (Vec<(i64, i64)>, Vec<i64>) {
             &[(0, 0), (99, 99), (-1, 0), (100, 99), (I32, 99)],
             &[I32 + 1, -I32 - 2],
         ),
+        "rcu_cpu_stall_suppress" | "rcu_expedited" | "rcu_normal" | "rcu_normal_after_boot" => {
+            (&[(0, 0), (1, 1), (-1, -1), (I32, I32)], &[I32 + 1, -I32 - 2])
+        }
         other => panic!("{other}: this test has no row for this tunable"),
     };
     (accepted.to_vec(), refused.to_vec())

@@ -175,10 +175,16 @@ pub struct Tunables {
     pub rcu_resched_ns: u64,
     /// Also check the time limit by jiffies.
     pub rcu_double_check_cb_time: bool,
-    /// Stall timeout, s.
+    /// Stall timeout in force, s.
     pub rcu_cpu_stall_timeout: u32,
     /// Stall timeout of expedited grace periods, jiffies.
     pub exp_stall_timeout_jiffies: u64,
+    /// No stall is reported.
+    pub stall_suppress: bool,
+    /// `synchronize_rcu()` is expedited.
+    pub sync_is_expedited: bool,
+    /// `synchronize_rcu_expedited()` is normal.
+    pub expedited_is_normal: bool,
     /// Real-time priority of the grace-period kthread; 0: ordinary task.
     pub kthread_prio: u32,
 }

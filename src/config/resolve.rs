@@ -29,6 +29,8 @@ pub(super) struct Resolved {
 const CPUS_PER_JIFFY: i64 = 256;
 /// Default number of possible CPUs.
 const DEFAULT_NR_CPUS: i64 = 8;
+/// What a kernel with `CONFIG_PROVE_RCU` adds to the stall timeout, s.
+const PROVE_RCU_STALL_S: i64 = 5;
 /// Default tick rate in every era.
 const DEFAULT_HZ: i64 = 250;
 
@@ -210,6 +212,12 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         |n| n.clamp(MIN_STALL_TIMEOUT_S, MAX_STALL_TIMEOUT_S),
         |_| format!("the kernel limits it to {MIN_STALL_TIMEOUT_S} .. {MAX_STALL_TIMEOUT_S} s"),
     );
+    let prove_rcu = r.bool("prove_rcu", false);
+    let stall_timeout = rcu_cpu_stall_timeout + if prove_rcu { PROVE_RCU_STALL_S } else { 0 };
+    let stall_suppress = r.int("rcu_cpu_stall_suppress", 0) != 0;
+    let rcu_expedited = r.int("rcu_expedited", 0) != 0;
+    let rcu_normal = r.int("rcu_normal", 0) != 0;
+    let rcu_normal = r.int("rcu_normal_after_boot", 0) != 0 || rcu_normal;
     let config_exp_stall_timeout = r.int("config_rcu_exp_cpu_stall_timeout", 0);
     // In jiffies it is limited, and what is in force is written back in ms.
     let exp_jiffies = |ms: i64| {
@@ -273,8 +281,16 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         rcu_divisor: small(rcu_divisor),
         rcu_resched_ns: unsigned(rcu_resched_ns),
         rcu_double_check_cb_time,
-        rcu_cpu_stall_timeout: small(rcu_cpu_stall_timeout),
-        exp_stall_timeout_jiffies: unsigned(exp_jiffies(exp_stall_timeout_ms)),
+        rcu_cpu_stall_timeout: small(stall_timeout),
+        exp_stall_timeout_jiffies: unsigned(if prove_rcu {
+            let jiffies = exp_jiffies(exp_stall_timeout_ms);
+            jiffies + jiffies / 4 + 1
+        } else {
+            exp_jiffies(exp_stall_timeout_ms)
+        }),
+        stall_suppress,
+        sync_is_expedited: rcu_expedited && !rcu_normal,
+        expedited_is_normal: rcu_normal,
         kthread_prio: small(kthread_prio),
     };
     for spec in accepted() {

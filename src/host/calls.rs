@@ -172,6 +172,14 @@ impl Shared {
     }
 
     pub(super) fn synchronize(&self, slot: &Slot, patience: Patience<'_>) -> Result<Option<Served>> {
+        if self.tun.sync_is_expedited {
+            return self.drive_synchronize(slot, patience);
+        }
+        self.synchronize_normally(slot, patience)
+    }
+
+    /// `synchronize_rcu()` where it is not expedited, and the expedited call where that is normal.
+    pub(super) fn synchronize_normally(&self, slot: &Slot, patience: Patience<'_>) -> Result<Option<Served>> {
         self.may_block("synchronize", slot)?;
         self.leave_scan_set(slot);
         let cpu = slot.cpu();

@@ -19,6 +19,14 @@ impl Shared {
         slot: &Slot,
         patience: Patience<'_>,
     ) -> Result<Option<Served>> {
+        if self.tun.expedited_is_normal {
+            return self.synchronize_normally(slot, patience);
+        }
+        self.drive_synchronize(slot, patience)
+    }
+
+    /// An expedited grace period, whatever the call was.
+    pub(super) fn drive_synchronize(&self, slot: &Slot, patience: Patience<'_>) -> Result<Option<Served>> {
         self.may_block("synchronize_expedited", slot)?;
         let number = slot.wait.begin();
         // Held while blocked too: nobody else ever takes this lock.

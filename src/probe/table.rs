@@ -440,6 +440,64 @@ pub(super) fn probes() -> Vec<Probe> {
             "the hold-out outlasts it",
         ),
         probe(
+            "rcu_cpu_stall_suppress",
+            held(calls(2), 4000 * MS),
+            &[("nr_cpus", "2"), ("hz", "100"), ("rcu_cpu_stall_timeout", "3")],
+            "0",
+            "1",
+            Metric::Stalls,
+            Down,
+            "nobody reports the hold-out",
+        ),
+        probe(
+            "prove_rcu",
+            held(calls(2), 4000 * MS),
+            &[("nr_cpus", "2"), ("hz", "100"), ("rcu_cpu_stall_timeout", "3")],
+            "0",
+            "1",
+            Metric::Stalls,
+            Down,
+            "the hold-out does not outlast a timeout that is 5 s longer",
+        ),
+        probe(
+            "rcu_expedited",
+            one.clone(),
+            &[],
+            "0",
+            "1",
+            Metric::MeanNs,
+            Down,
+            "nobody's tick is waited for",
+        ),
+        probe(
+            "rcu_normal",
+            SyncFlood {
+                kind: SyncCallKind::Expedited,
+                ..calls(40)
+            }
+            .into(),
+            &[],
+            "0",
+            "1",
+            Metric::MeanNs,
+            Up,
+            "ticks are waited for",
+        ),
+        probe(
+            "rcu_normal_after_boot",
+            SyncFlood {
+                kind: SyncCallKind::Expedited,
+                ..calls(40)
+            }
+            .into(),
+            &[],
+            "0",
+            "1",
+            Metric::MeanNs,
+            Up,
+            "ticks are waited for",
+        ),
+        probe(
             "kthread_prio",
             Workload::from(calls(10)).and(CpuLoad {
                 mode: Mode::Kernel,

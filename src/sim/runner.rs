@@ -186,7 +186,7 @@ fn estimate(config: &Config, workload: &Workload, options: &RunOptions) -> (u64,
             Part::SyncFlood(flood) => {
                 let pace = if flood.interval_ns > 0 {
                     flood.interval_ns
-                } else if flood.kind == SyncCallKind::Expedited {
+                } else if flood.kind.in_force(tun) == SyncCallKind::Expedited {
                     SHORTEST_EXPEDITED_NS + flood.think_ns
                 } else {
                     shortest + flood.think_ns

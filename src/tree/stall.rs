@@ -81,7 +81,7 @@ impl<C> Rcu<C> {
     /// `check_cpu_stall()`, by a tick (`by_tick`) or by the kthread.
     pub(super) fn check_stall(&self, ctx: Ctx, by_tick: bool, world: &mut impl World) {
         let gp_seq = self.gp_seq();
-        if seq::state(gp_seq) == 0 {
+        if seq::state(gp_seq) == 0 || self.tun.stall_suppress {
             return;
         }
         // Read in this order, and the number again: all three belong to one grace period.
@@ -125,6 +125,9 @@ impl<C> Rcu<C> {
 
     /// The driver of an expedited grace period has waited too long.
     pub(super) fn exp_stall(&self, gp_seq: u64, waited_jiffies: u64, world: &mut impl World) {
+        if self.tun.stall_suppress {
+            return;
+        }
         assert_unlocked();
         world.emit(|| Event::StallWarning("ExpeditedStall"));
         world.stall(&StallReport {

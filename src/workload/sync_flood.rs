@@ -1,6 +1,7 @@
 //! Tasks that wait for grace periods.
 
 use super::{MAX_CALLS, MAX_TASKS, Placement, check_duration, check_placement, check_range};
+use crate::config::Tunables;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,15 @@ impl SyncCallKind {
         ("barrier", SyncCallKind::Barrier),
         ("expedited", SyncCallKind::Expedited),
     ];
+
+    /// What the call comes to under `rcu_expedited` and `rcu_normal`.
+    pub fn in_force(self, t: &Tunables) -> SyncCallKind {
+        match self {
+            SyncCallKind::Sync if t.sync_is_expedited => SyncCallKind::Expedited,
+            SyncCallKind::Expedited if t.expedited_is_normal => SyncCallKind::Sync,
+            kind => kind,
+        }
+    }
 }
 
 /// Tasks that call `synchronize_rcu()`, or wait for a grace period in another way.

@@ -131,7 +131,17 @@ pub fn case(seed: u64) -> Case {
     let hz = d.pick(&[100, 250, 300, 1000]);
     let period = 1_000_000_000 / hz;
     let first = if d.chance(60) { Some(d.between(0, 5)) } else { None };
-    let set = settings(&mut d, kind, nr_cpus, online, hz, first);
+    let mut set = settings(&mut d, kind, nr_cpus, online, hz, first);
+    // Which kind a call is has dice of its own, as whatever comes later should have: what it draws changes no
+    // machine that does not have it.
+    let mut own = Dice::new(seed ^ 0x7263_755f_6b69_6e64);
+    let expedited = own.chance(6);
+    if expedited {
+        set.push(("rcu_expedited", Value::Int(1)));
+    }
+    if own.chance(6) {
+        set.push(("rcu_normal", Value::Int(1)));
+    }
     let mut config = Config::from_pairs(set).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
 
     // A grace period takes about this long; the run is measured in them.
@@ -154,7 +164,7 @@ pub fn case(seed: u64) -> Case {
         duration,
         period,
         target,
-        instant: online == 1 || first == Some(0),
+        instant: online == 1 || first == Some(0) || expedited,
     };
     let machine = machine(&mut d, kind, nr_cpus, online, duration);
     let workload = parts::workload(&mut d, &frame);

@@ -398,3 +398,22 @@ fn the_peak_of_the_backlog_is_counted() {
         assert_eq!(peak(), all, "{which}: a peak stays");
     });
 }
+
+#[test]
+fn settings_decide_which_kind_a_call_is() {
+    // (rcu_expedited, rcu_normal): expedited grace periods of one `synchronize()`, of one expedited call.
+    for (expedited, normal, by_sync, by_exp) in [(0, 0, 0, 1), (1, 0, 1, 1), (0, 1, 0, 0), (1, 1, 0, 0)] {
+        let config = config(2, "full")
+            .with("rcu_expedited", expedited)
+            .and_then(|config| config.with("rcu_normal", normal))
+            .expect("in range");
+        let engine = Engine::new(&config, &Options::default()).expect("an engine");
+        let count = || engine.counters().expedited_grace_periods;
+        let before = count();
+        engine.synchronize().expect("open");
+        assert_eq!(count() - before, by_sync, "{config}");
+        let before = count();
+        engine.synchronize_expedited().expect("open");
+        assert_eq!(count() - before, by_exp, "{config}");
+    }
+}

@@ -83,6 +83,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
         }
     }
 
+    /// What its calls come to.
+    fn kind_of(&self, part: u32) -> SyncCallKind {
+        self.flood(part).kind.in_force(&self.hw.tun)
+    }
+
     fn caller_index(&self, id: TaskId) -> usize {
         match self.hw.tasks[id as usize].program {
             Program::Sync(index) => index as usize,
@@ -129,7 +134,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             (caller.part, caller.first_due, u64::from(caller.calls_made))
         };
         let flood = self.flood(part);
-        let (calls, until, kind) = (flood.calls, flood.duration_ns, flood.kind);
+        let (calls, until, kind) = (flood.calls, flood.duration_ns, flood.kind.in_force(&self.hw.tun));
         let open_due =
             (flood.interval_ns > 0).then(|| first_due.saturating_add(made.saturating_mul(flood.interval_ns)));
         let due = open_due.unwrap_or(first_due);
@@ -260,7 +265,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
     pub(super) fn sync_return(&mut self, id: TaskId, gp_seq: u64) -> Next {
         let now = self.hw.now;
         if self.hw.tracing()
-            && self.flood(self.hw.callers[self.caller_index(id)].part).kind == SyncCallKind::Sync
+            && self.kind_of(self.hw.callers[self.caller_index(id)].part) == SyncCallKind::Sync
         {
             let waiter = self.caller(id).waiter.clone();
             let cpu = self.hw.tasks[id as usize].cpu;
@@ -278,7 +283,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
         self.hw.tasks[id as usize].wake_pending = false;
         let (think, closed, kind) = {
             let flood = self.flood(part);
-            (flood.think_ns, flood.interval_ns == 0, flood.kind)
+            (flood.think_ns, flood.interval_ns == 0, self.kind_of(part))
         };
         if closed {
             self.caller(id).first_due = now + think;
