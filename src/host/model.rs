@@ -130,6 +130,16 @@ impl Rig {
         !self.shared.rcu.needs_cpu(cpu) || self.shared.ticks.wanted.contains(cpu)
     }
 
+    /// Raises the RCU core of a vCPU.
+    pub fn raise_core(&self, cpu: u32) {
+        self.shared.ticks.raise_core(&self.shared, cpu);
+    }
+
+    /// Whether the next tick will see to a raised core.
+    pub fn core_is_seen_to(&self, cpu: u32) -> bool {
+        !self.shared.ticks.raised.contains(cpu) || self.shared.ticks.wanted.contains(cpu)
+    }
+
     /// Takes a vCPU offline, with all that belongs to it.
     pub fn offline(&self, cpu: u32) {
         self.shared.cpu_offline(cpu).expect("two online virtual CPUs");

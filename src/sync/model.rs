@@ -37,7 +37,7 @@ pub fn mutant_was_met() -> bool {
 
 /// Full fences that are not in the argument for readers but happen to be on its paths, so that they can stand in for
 /// one that is. `others` drops all of them: what is left has to do alone, and then each of it has to be there.
-const OTHERS: &[&str] = &[
+pub const OTHERS: &[&str] = &[
     "lock",
     "watching again",
     "get_state",
