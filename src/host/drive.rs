@@ -11,7 +11,8 @@
 //!   spinner who could take over.
 //! - A spinner who gives up, or has no reason to go on, stops being counted and tries once more if there is a request.
 //!   Where that fails, the kthread of that time has not given up its role yet, and when it has, it looks again at the
-//!   number of spinners (a full fence on both sides: one of the two sees the other).
+//!   number of spinners (a full fence on both sides: one of the two sees the other). So does the kthread's own thread
+//!   before it sleeps.
 
 use super::engine::Shared;
 use crate::sync::{Ordering, full_fence, spin_loop};
@@ -19,20 +20,21 @@ use crate::tree::{GpResume, GpWait};
 
 /// Looks at the role before a caller goes to sleep: a few grace periods long. Giving up the core instead lets the
 /// callers that stay awake call more often and the others wait longer.
-const SPINS: u32 = if cfg!(any(treercu_loom, treercu_shuttle)) {
-    2
-} else {
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+const fn spins() -> u32 {
     256
-};
+}
+#[cfg(any(treercu_loom, treercu_shuttle))]
+use crate::sync::model::spins;
 /// Grace periods that a caller carries out for others before it calls the kthread's own thread.
 const FOR_OTHERS: u32 = 16;
 
 impl Shared {
     /// Sees to it that somebody works on the caller's request; `served`: it is done.
     pub(super) fn drive(&self, served: impl Fn() -> bool) {
-        let mut spins = 0;
+        let mut spun = 0;
         self.gp.spinners.fetch_add(1, Ordering::SeqCst);
-        while spins < SPINS && !served() {
+        while spun < spins() && !served() {
             if !self.gp.role.is_locked() && self.rcu.gp_is_requested() {
                 self.gp.spinners.fetch_sub(1, Ordering::SeqCst);
                 if !self.try_drive(&served) {
@@ -40,7 +42,7 @@ impl Shared {
                 }
                 self.gp.spinners.fetch_add(1, Ordering::SeqCst);
             }
-            spins += 1;
+            spun += 1;
             spin_loop();
         }
         self.gp.spinners.fetch_sub(1, Ordering::SeqCst);

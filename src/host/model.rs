@@ -12,7 +12,7 @@ use super::softirq::SharedRef;
 use super::vcpu::Kind;
 use super::world::{Actor, Host};
 use crate::config::Config;
-use crate::sync::model::set_now_ns;
+use crate::sync::model::{set_now_ns, set_spins};
 use crate::tree::{GpResume, GpWait};
 
 /// The parts of an engine. Clones are the same engine.
@@ -27,8 +27,9 @@ impl Rig {
         Rig::open(config, GpDriver::Kthread)
     }
 
-    /// The same, and callers carry out the grace-period kthread's steps.
-    pub fn driven(config: &Config) -> Rig {
+    /// The same, and callers carry out the grace-period kthread's steps, with so many looks at the role before they sleep.
+    pub fn driven(config: &Config, spins: u32) -> Rig {
+        set_spins(spins);
         Rig::open(config, GpDriver::Callers)
     }
 

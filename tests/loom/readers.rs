@@ -249,7 +249,7 @@ pub const MODELS: &[Model] = &[
     Model::new("hotplug: idle thread", 3, moved_idle),
     Model::new("hotplug: meanwhile", 2, moved_scanned_meanwhile),
     Model::new("hotplug: offered, meanwhile", 2, moved_offered_meanwhile),
-    Model::new("hotplug: while offered", 3, moved_while_offered),
+    Model::new("hotplug: while offered", 3, moved_while_offered).long(),
     Model::new("reader: idle, full fences", 3, idle).without_membarrier(),
     Model::new("reader: scanned, full fences", 3, scanned).without_membarrier(),
     Model::new("reader: offered, full fences", 3, quiet_twice).without_membarrier(),
