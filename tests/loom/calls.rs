@@ -231,7 +231,7 @@ pub const MODELS: &[Model] = &[
     Model::new("synchronize: pushed late", 2, pushed_late),
     Model::new("driven: 2 callers apart", 2, driven_apart),
     Model::new("driven: 2 callers alone", 2, driven_alone),
-    Model::new("driven: 2 callers", 2, driven),
+    Model::new("driven: 2 callers", 2, driven).long(),
     Model::new("driven: reader", 2, driven_reader),
     Model::new("ticks: wanted", 3, ticks_wanted),
     Model::new("ticks: given up", 3, ticks_given_up),

@@ -135,39 +135,56 @@ const MUTANTS: &[Mutant] = &[
     killed("exp_mutex given", &["expedited: mutex"]),
 ];
 
+/// Two at a time; the results come in the order of what was to be done. Mutants are switched by thread.
+fn side_by_side<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(one) = all.get(index) else { break };
+                    let result = work(one);
+                    done.lock().unwrap().push((index, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
 #[test]
 fn every_model_passes() {
     let only = std::env::var("TREERCU_MODEL").unwrap_or_default();
-    set_mutant(Box::leak(
-        std::env::var("TREERCU_MUTANT")
-            .unwrap_or_default()
-            .into_boxed_str(),
-    ));
-    let mut failed = Vec::new();
+    let mutant: &'static str = std::env::var("TREERCU_MUTANT").unwrap_or_default().leak();
     let exact = models().any(|model| model.name == only);
-    let chosen = |model: &&Model| match &*only {
-        "" => full() || !model.long,
-        name if exact => model.name == name,
-        part => model.name.contains(part),
-    };
-    for model in models().filter(chosen) {
-        let out = check(model);
+    let chosen: Vec<&Model> = models()
+        .filter(|model| match &*only {
+            "" => full() || !model.long,
+            name if exact => model.name == name,
+            part => model.name.contains(part),
+        })
+        .collect();
+    let outcomes = side_by_side(&chosen, |model| {
+        set_mutant(mutant);
+        check(model)
+    });
+    let mut failed = Vec::new();
+    for (model, out) in chosen.iter().zip(outcomes) {
+        let (executions, hits, ms) = (out.executions, out.hits, out.took.as_millis());
+        let why = out.failure.as_ref().map(|why| format!(": {why}"));
         println!(
-            "{:42} {:6} executions, {:6} with what it waits for, {:5} ms{}",
+            "{:42} {executions:6} executions, {hits:6} with what it waits for, {ms:5} ms{}",
             model.name,
-            out.executions,
-            out.hits,
-            out.took.as_millis(),
-            out.failure
-                .as_ref()
-                .map(|why| format!(": {why}"))
-                .unwrap_or_default(),
+            why.unwrap_or_default(),
         );
         if out.failure.is_some() {
             failed.push(model.name);
         }
     }
-    set_mutant("");
     assert!(
         failed.is_empty(),
         "{failed:?} fail; tests/README.md says how to replay them"
@@ -235,21 +252,7 @@ fn every_mutant_is_killed() {
         .filter(|mutant| only.is_empty() || only.split(',').any(|one| one == mutant.name))
         .filter(|mutant| mutant.models().next().is_some())
         .collect();
-    let next = AtomicUsize::new(0);
-    let rows = Mutex::new(Vec::new());
-    // Mutants are switched by thread.
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let row = hunt(mutant);
-                    rows.lock().unwrap().push(row);
-                }
-            });
-        }
-    });
-    let mut rows = rows.into_inner().unwrap();
-    rows.sort_by_key(|row| mutants.iter().position(|mutant| mutant.name == row.mutant.name));
+    let rows = side_by_side(&mutants, |mutant| hunt(mutant));
     let mut table = format!(
         "{:36} {:28} {:>10} {:>6}  how\n",
         "mutant", "killed by", "executions", "ms"
