@@ -115,10 +115,15 @@ impl Rig {
 
     /// One turn of the tick thread, which sleeps while no tick is needed.
     pub fn tick_turn(&self) {
+        self.tick_sleep();
+        self.shared.tick_all();
+    }
+
+    /// The tick thread sleeps if no tick is needed, until one is.
+    pub fn tick_sleep(&self) {
         if !self.shared.needs_ticks() {
             self.shared.sleep_tickless();
         }
-        self.shared.tick_all();
     }
 
     /// All vCPUs' ticks of one jiffy.

@@ -6,7 +6,7 @@ use super::park::Park;
 use super::vcpu::{Bitmap, Kind};
 use super::world::{Actor, Host};
 use crate::stats::Resolution;
-use crate::sync::{AtomicBool, Ordering, Tally, WorldLock, fence_after_rmw};
+use crate::sync::{AtomicBool, Ordering, Tally, WorldLock, fence_after_rmw, mutated};
 use crate::tree::world::TickHit;
 use hdrhistogram::Histogram;
 
@@ -188,7 +188,11 @@ impl Shared {
             fence_after_rmw("tick given up");
             self.tick(cpu);
             if self.rcu.needs_cpu(cpu) {
-                self.ticks.wanted.set(cpu);
+                // Not just the bit: the tick thread may have found none meanwhile, where it is not the one that is here.
+                if mutated("ticks go on unsaid") {
+                    self.ticks.wanted.set(cpu);
+                }
+                self.ticks.want(self, cpu);
             }
         }
         if self.rcu.gp_in_progress() {

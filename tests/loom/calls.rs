@@ -204,6 +204,24 @@ fn ticks_given_up(hits: &Hits) {
     assert!(rig.has_ticks(0), "a CPU with callbacks has no tick");
 }
 
+/// The kthread carries the ticks out, in the middle of which the tick thread finds none wanted.
+fn ticks_by_kthread(hits: &Hits) {
+    let rig = Rig::new(&config(1, "full"));
+    let handle = rig.register_on(0);
+    handle.call(|| {}).expect("an open engine");
+    // Until the callback waits for a grace period, and a tick has nothing to do.
+    rig.tick_all();
+    rig.tick_all();
+    let ticks = thread::spawn({
+        let rig = rig.clone();
+        move || rig.tick_sleep()
+    });
+    rig.tick_all();
+    ticks.join().unwrap();
+    hits.hit();
+    assert!(rig.has_ticks(0), "a CPU with callbacks has no tick");
+}
+
 /// A core is raised while its CPU's tick is carried out.
 fn core_raised(hits: &Hits) {
     let rig = Rig::new(&config(1, "full"));
@@ -236,4 +254,5 @@ pub const MODELS: &[Model] = &[
     Model::new("ticks: wanted", 3, ticks_wanted),
     Model::new("ticks: given up", 3, ticks_given_up),
     Model::new("ticks: core raised", 3, core_raised),
+    Model::new("ticks: by the kthread", 3, ticks_by_kthread),
 ];

@@ -120,6 +120,7 @@ const MUTANTS: &[Mutant] = &[
     killed("kthread asleep+others", &["driven: reader"]),
     killed("tick wanted+others", &["ticks: core raised"]),
     killed("tick given up+others", &["ticks: core raised"]),
+    killed("ticks go on unsaid", &["ticks: by the kthread"]),
     killed("tick asked for", &["ticks: wanted"]),
     killed("tickless", &["ticks: wanted"]),
     // Expedited grace periods.
