@@ -3,17 +3,19 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help venv test lint notebooks bench bench-overhead long clean
+.PHONY: help venv test lint notebooks bench bench-overhead models tsan long clean
 
 help:
 	@echo "make test       Python and Rust tests"
+	@echo "make models     model checks of the host world: loom and shuttle, in builds of their own"
+	@echo "make tsan       the host world's tests under ThreadSanitizer (see tests/README.md for what it cannot see)"
 	@echo "make lint       rustfmt, clippy with and without Python, ruff, mypy"
 	@echo "make notebooks  run every notebook in full"
 	@echo "make bench      what the simulator itself costs: floods, and the calendar alone"
 	@echo "make bench-overhead"
 	@echo "                what driving a flood on real threads from Python costs, beside Rust"
-	@echo "make long       20,000 random machines, 20,000 latch floods, a minute of each torture scenario, notebooks and"
-	@echo "                benches in full"
+	@echo "make long       20,000 random machines, 20,000 latch floods, a minute of each torture scenario, model checks,"
+	@echo "                notebooks and benches in full"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -44,10 +46,26 @@ bench:
 bench-overhead: venv
 	$(BIN)/python benchmarks/overhead.py
 
+# The models' builds have their own directories, so that normal builds are not thrown away.
+models:
+	CARGO_TARGET_DIR=target/loom RUSTFLAGS="--cfg treercu_loom" cargo test --release --test loom -- --nocapture
+	CARGO_TARGET_DIR=target/shuttle RUSTFLAGS="--cfg treercu_shuttle" SHUTTLE_SILENCE_WARNINGS=1 \
+		cargo test --test shuttle
+
+# -Z options of a stable compiler, and a standard library that is not instrumented: its reports are suppressed.
+TSAN_TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
+tsan:
+	@test -e "$$(rustc --print target-libdir)"/librustc*_rt.tsan.a || { \
+		echo "make tsan: this toolchain has no ThreadSanitizer runtime for $(TSAN_TARGET)" >&2; exit 1; }
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan-suppressions.txt $(TSAN_OPTIONS)" \
+		cargo test --target $(TSAN_TARGET) --test host
+
 long: notebooks
 	cargo test --release -- --include-ignored
 	TREERCU_NUM=20000 cargo test --release --test random_machines -- --nocapture
 	TREERCU_LATCH_RUNS=20000 cargo test --release --test mechanisms -- --nocapture latch
+	TREERCU_FULL=1 TREERCU_NUM=20000 $(MAKE) models
 	$(MAKE) bench
 
 clean:

@@ -57,12 +57,14 @@
 //! | `python` | the extension module `treercu._core` (feature `python`) |
 //! | [`error`] | the one error type |
 #![warn(missing_docs)]
+// What only the modules left out below use.
+#![cfg_attr(any(treercu_loom, treercu_shuttle), allow(dead_code))]
 
 pub mod config;
 mod control;
 pub mod error;
 pub mod host;
-// Measurements need real threads.
+// These need real threads.
 #[cfg(not(any(treercu_loom, treercu_shuttle)))]
 pub mod measure;
 #[cfg(not(any(treercu_loom, treercu_shuttle)))]
@@ -77,6 +79,7 @@ mod sync;
 #[cfg(any(treercu_loom, treercu_shuttle))]
 #[doc(hidden)]
 pub mod sync;
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
 pub mod torture;
 pub mod trace;
 pub mod tree;

@@ -150,6 +150,14 @@ impl<T> WorldLock<T> {
         WorldLock(kind::Mutex::new(value))
     }
 
+    /// One that is tried rather than waited for: who finds it held may see what was true a moment ago.
+    pub fn new_tried(value: T) -> Self {
+        #[cfg(any(treercu_loom, treercu_shuttle))]
+        return WorldLock(kind::Mutex::new_looked_at(value));
+        #[cfg(not(any(treercu_loom, treercu_shuttle)))]
+        WorldLock::new(value)
+    }
+
     /// Locks, then a full barrier.
     #[inline]
     pub fn lock(&self) -> WorldGuard<'_, T> {

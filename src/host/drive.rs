@@ -12,7 +12,8 @@
 //!   spinner who could take over, and a little longer where there is one.
 //! - A spinner who gives up, or has no reason to go on, stops being counted and tries once more if there is a request.
 //!   Where that fails, the kthread of that time has not given up its role yet, and when it has, it looks again at the
-//!   number of spinners (a full fence on both sides: one of the two sees the other).
+//!   number of spinners (a full fence on both sides: one of the two sees the other). So does the kthread's own thread
+//!   before it sleeps.
 
 use super::engine::Shared;
 use crate::sync::{Ordering, fence_after_rmw, spin_loop};
@@ -20,11 +21,12 @@ use crate::tree::{GpResume, GpWait};
 
 /// Turns of the loop before a caller goes to sleep: a few grace periods long. Giving up the core instead lets the
 /// callers that stay awake call more often and the others wait longer.
-const SPINS: u32 = if cfg!(any(treercu_loom, treercu_shuttle)) {
-    2
-} else {
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+const fn spins() -> u32 {
     256
-};
+}
+#[cfg(any(treercu_loom, treercu_shuttle))]
+use crate::sync::model::spins;
 /// Of these, how many from one look at the role to the next. In between a spinner looks at nothing but its own line,
 /// so that whoever is the kthread keeps the tree's lines in its cache.
 const SPINS_PER_LOOK: u32 = 64;
@@ -41,11 +43,11 @@ impl Shared {
             return;
         }
         self.gp.spinners.fetch_add(1, Ordering::SeqCst);
-        for spins in 0..SPINS {
+        for spun in 0..spins() {
             if served() {
                 break;
             }
-            if spins % SPINS_PER_LOOK == 0 && !self.gp.role.is_locked() && self.rcu.gp_is_requested() {
+            if spun % SPINS_PER_LOOK == 0 && !self.gp.role.is_locked() && self.rcu.gp_is_requested() {
                 self.gp.spinners.fetch_sub(1, Ordering::SeqCst);
                 if !self.try_drive(&served) {
                     return;

@@ -43,7 +43,7 @@ impl GpControl {
             park: Park::default(),
             cpu: AtomicU32::new(cpu),
             cpu_ns: Tally::new(0),
-            role: WorldLock::new(Role {
+            role: WorldLock::new_tried(Role {
                 kthread: GpKthread::default(),
                 timed: false,
             }),
@@ -179,6 +179,9 @@ impl Shared {
         };
         loop {
             self.gp.park.announce();
+            // Between giving up the role and the look at requests. Partner: the fence of a caller that stops driving
+            // (`spinner gone`), and that nobody wakes this thread for.
+            fence_after_rmw("kthread asleep");
             let late = until.is_some_and(|at| monotonic_ns() >= at);
             if woken() || late || self.stopping() {
                 self.gp.park.withdraw();

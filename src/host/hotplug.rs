@@ -141,24 +141,18 @@ impl Shared {
         if slot.words.is_active() {
             // As a pass does: mark, offer, heavy fence, look.
             slot.words.mark();
-            let may_grant = slot.words.propose();
+            let offer = slot.words.propose();
             self.fence.execute();
-            match slot.words.sample() {
-                Sample::Outside if may_grant => {
-                    let mut run = self.vcpus.get(cpu).run.lock();
-                    if slot.cpu() == cpu && slot.words.grant() {
-                        self.vcpus
-                            .part_locked(cpu, &mut run, slot, |index| self.slots.get(index));
-                    }
-                }
-                Sample::Inside => {
-                    if may_grant {
-                        slot.words.take_back();
+            match (slot.words.sample(), offer) {
+                (Sample::Outside, Some(offer)) => self.grant(slot, offer),
+                (Sample::Inside, offer) => {
+                    if let Some(offer) = offer {
+                        slot.words.take_back(offer);
                     }
                     return self.move_inside(slot, cpu, to, host);
                 }
-                _ if may_grant => slot.words.take_back(),
-                _ => {}
+                (_, Some(offer)) => slot.words.take_back(offer),
+                (_, None) => {}
             }
         }
         // In an extended quiescent state it is in no scan set; the lock keeps it from joining meanwhile.

@@ -12,7 +12,7 @@ use super::softirq::SharedRef;
 use super::vcpu::Kind;
 use super::world::{Actor, Host};
 use crate::config::Config;
-use crate::sync::model::set_now_ns;
+use crate::sync::model::{set_now_ns, set_spins};
 use crate::tree::{GpResume, GpWait};
 
 /// The parts of an engine. Clones are the same engine.
@@ -27,8 +27,9 @@ impl Rig {
         Rig::open(config, GpDriver::Kthread)
     }
 
-    /// The same, and callers carry out the grace-period kthread's steps.
-    pub fn driven(config: &Config) -> Rig {
+    /// The same, and callers carry out the grace-period kthread's steps, with so many looks at the role before they sleep.
+    pub fn driven(config: &Config, spins: u32) -> Rig {
+        set_spins(spins);
         Rig::open(config, GpDriver::Callers)
     }
 
@@ -114,10 +115,15 @@ impl Rig {
 
     /// One turn of the tick thread, which sleeps while no tick is needed.
     pub fn tick_turn(&self) {
+        self.tick_sleep();
+        self.shared.tick_all();
+    }
+
+    /// The tick thread sleeps if no tick is needed, until one is.
+    pub fn tick_sleep(&self) {
         if !self.shared.needs_ticks() {
             self.shared.sleep_tickless();
         }
-        self.shared.tick_all();
     }
 
     /// All vCPUs' ticks of one jiffy.
@@ -128,6 +134,16 @@ impl Rig {
     /// Whether a vCPU with callbacks has its ticks.
     pub fn has_ticks(&self, cpu: u32) -> bool {
         !self.shared.rcu.needs_cpu(cpu) || self.shared.ticks.wanted.contains(cpu)
+    }
+
+    /// Raises the RCU core of a vCPU.
+    pub fn raise_core(&self, cpu: u32) {
+        self.shared.ticks.raise_core(&self.shared, cpu);
+    }
+
+    /// Whether the next tick will see to a raised core.
+    pub fn core_is_seen_to(&self, cpu: u32) -> bool {
+        !self.shared.ticks.raised.contains(cpu) || self.shared.ticks.wanted.contains(cpu)
     }
 
     /// Takes a vCPU offline, with all that belongs to it.

@@ -21,7 +21,7 @@
 //!
 //! | step | |
 //! |---|---|
-//! | P1 | under the run queue's lock: `special \|= MARK` for each thread of the scan set, and `eqs = PROPOSED` for those found outside before |
+//! | P1 | under the run queue's lock: `special \|= MARK` for each thread of the scan set, and `eqs = PROPOSED` with a number of its own for those found outside before |
 //! | P2 | one **heavy fence** `H` |
 //! | P3 | read `nesting`, acquire |
 //!
@@ -41,12 +41,15 @@
 //!    section; so R6 comes after `H` and sees the mark. That reader's outermost unlock takes the slow path,
 //!    where the lock of its slot orders it against P3's decision to put it on the leaf's list.
 //!    If P3 finds the mark gone, the reader itself took it off with a read-modify-write outside any section
-//!    after P1 put it there; what it opened since sees the updater's stores through that pair. Only the reader
+//!    after P1 put it there; what it opened since sees the updater's stores through that pair (F2 in front of P1 makes
+//!    a release of it, and the thread that takes the mark off acquires). Only the reader
 //!    ever takes a mark off: a pass that did so for another pass could rely on a stale 0.
 //! 4. **R1/R3 against P1 (`eqs`).** A grant is made after P3 read 0 and only for a proposal that this pass made
-//!    or saw before its `H`. Either the pass sees R1, and there is no grant; or `H` fell before R1, and R3 sees
+//!    or saw before its `H`; its number tells it from one that another pass made later, which the thread may not have
+//!    seen when it entered. Either the pass sees R1, and there is no grant; or `H` fell before R1, and R3 sees
 //!    the proposal (or what became of it), so that the reader re-enters the scan set before its first protected
-//!    load: a swap on `eqs`, the run queue's lock, `fence(SeqCst)` (F1).
+//!    load: a read-modify-write of `eqs`, and if it was granted the run queue's lock and `fence(SeqCst)` (F1). The
+//!    accesses of `eqs` themselves may be relaxed: what a grant changes besides it changes under that lock.
 //! 5. **F1 against a pass that skips.** A pass looks for threads at all by `active` (of a vCPU) or `readers` (of
 //!    the engine), read after `fence(SeqCst)` (F2). If it reads a value without the re-entering thread, F2 comes
 //!    before F1 in the order of fences, and the thread's loads see the updater's stores. This is why a grace
@@ -88,12 +91,29 @@
 //! Where callers drive grace periods ([`super::drive`]) the kthread's variables go from thread to thread by the lock of its
 //! role, which orders one holder's steps, and the passes in them, before the next one's as if one thread made them.
 //! A caller that sleeps relies on the holder to see its request: request, stop being counted as a spinner, fence, try the
-//! lock; the holder unlocks, fence, looks at requests and spinners.
+//! lock; the holder unlocks, fence, looks at requests and spinners. The kthread's own thread unlocks, announces that it is
+//! going to sleep, fence, looks at requests.
 //!
 //! # Who checks this
 //!
-//! On real threads: `tests/host` and `tests/torture.rs`, with `membarrier` and without. They find a pass that looks at
-//! nobody or queues nobody at once; a missing fence they do not find, which only a model checker would.
+//! Loom models of these very functions, by every mutant of a fence, an order or a step: `tests/loom/mutants.rs` prints the
+//! table, `tests/README.md` says what is not modelled. Who kills what:
+//!
+//! | mutant | killed by the models |
+//! |---|---|
+//! | R2 … R6, F1, P1 … P3, F2 | `reader: idle` and `reader: scanned`; R2 and R5 without membarrier by those with full fences |
+//! | one word for `nesting` and `special` | `reader: idle` |
+//! | a mark taken off without the slot's lock, or by a pass | `reader: scanned, 2 sections`; `hotplug: meanwhile` |
+//! | an offer made after `H`; granted unchecked; another pass's later one granted | `attach: slot reused`; `reader: 2 passes, offered`; `reader: late grant` |
+//! | `active` and the slot's vCPU relaxed | `attach: preemptible`; `hotplug: meanwhile` |
+//! | announcing, waking and withdrawing of [`super::park`]; both fences of [`super::crowd`] | `wait: …` |
+//! | the three fences of the role | `driven: …` |
+//! | F2 of an expedited grace period, and its callers' wake-ups | `expedited: …` |
+//!
+//! The full fences of node locks and cookies happen to stand in for many of these: the models drop them too (`+others`).
+//! Schedules alone, with every kind of waiter at once, are tried by `tests/shuttle`. On real threads, with `membarrier` and
+//! without: `tests/host` and `tests/torture.rs`. They find a pass that looks at nobody or queues nobody at once; a missing
+//! fence they do not find.
 
 use crate::error::{Error, Result};
 use crate::sync::{full_fence, heavy_fence};

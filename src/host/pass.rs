@@ -6,7 +6,7 @@
 //! quiescent when the last of them has answered. The order of steps is argued in [`super::order`].
 
 use super::engine::Shared;
-use super::reader::Sample;
+use super::reader::{Offer, Sample};
 use super::slot::{Slot, SlotState};
 use super::vcpu::{Answered, Kind};
 use super::world::Host;
@@ -40,7 +40,7 @@ impl Shared {
         host: &mut Host<'_>,
     ) {
         // P1
-        let mut marked: Vec<(u32, bool)> = Vec::new();
+        let mut marked: Vec<(u32, Option<Offer>)> = Vec::new();
         for cpu in cpus {
             let vcpu = self.vcpus.get(cpu);
             if vcpu.active() == 0 {
@@ -52,8 +52,8 @@ impl Shared {
                 }
                 let slot = self.slots.get(entry.slot);
                 slot.words.mark();
-                let may_grant = slot.quiet.load(Ordering::Relaxed) >= QUIET_PASSES && slot.words.propose();
-                marked.push((entry.slot, may_grant));
+                let quiet = slot.quiet.load(Ordering::Relaxed) >= QUIET_PASSES;
+                marked.push((entry.slot, quiet.then(|| slot.words.propose()).flatten()));
             }
         }
         if marked.is_empty() {
@@ -61,7 +61,7 @@ impl Shared {
         }
         self.fence.execute(); // P2
         self.counters.heavy_fences.fetch_add(1, Ordering::Relaxed);
-        for (index, may_grant) in marked {
+        for (index, offer) in marked {
             let slot = self.slots.get(index);
             // P3
             let seen = slot.words.sample();
@@ -70,14 +70,15 @@ impl Shared {
                 if mutated("mark taken off by a pass") {
                     slot.words.clear_mark();
                 }
-                if may_grant || (mutated("offer after the fence") && slot.words.propose()) {
-                    self.grant(slot);
+                let late = mutated("offer after the fence").then(|| slot.words.propose());
+                if let Some(offer) = offer.or(late.flatten()) {
+                    self.grant(slot, offer);
                 }
                 continue;
             }
             slot.quiet.store(0, Ordering::Relaxed);
-            if may_grant && !mutated("offer left standing") {
-                slot.words.take_back();
+            if let Some(offer) = offer {
+                slot.words.take_back(offer);
             }
             if seen == Sample::Inside {
                 self.block(slot, host);
@@ -86,10 +87,12 @@ impl Shared {
     }
 
     /// The thread was outside after the heavy fence that followed the offer: leave it alone from now on.
-    fn grant(&self, slot: &Slot) {
+    ///
+    /// It may have been inside between the offer and the fence, and have been moved to another vCPU then.
+    pub(super) fn grant(&self, slot: &Slot, offer: Offer) {
         let cpu = slot.cpu();
         let mut run = self.vcpus.get(cpu).run.lock();
-        if (slot.cpu() == cpu || mutated("granted elsewhere")) && slot.words.grant() {
+        if (slot.cpu() == cpu || mutated("granted elsewhere")) && slot.words.grant(offer) {
             self.vcpus
                 .part_locked(cpu, &mut run, slot, |index| self.slots.get(index));
             self.counters.grants.fetch_add(1, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //! | word | written by | values |
 //! |---|---|---|
 //! | `nesting` | the thread, plain stores | sections open, one inside the other |
-//! | `eqs` | read-modify-writes of anybody | is the thread in an extended quiescent state: `ACTIVE`, `PROPOSED`, `GRANTED` |
+//! | `eqs` | read-modify-writes of anybody | is the thread in an extended quiescent state: `ACTIVE`, `PROPOSED` and the offer's number, `GRANTED` |
 //! | `special` | read-modify-writes; only the thread clears | `MARK`: the outermost unlock has to take the slow path |
 //!
 //! Two words for `nesting` and `eqs`, never one: a plain store against a compare-exchange loses flags. The
@@ -18,6 +18,9 @@ pub(super) const ACTIVE: u32 = 0;
 pub(super) const PROPOSED: u32 = 1;
 /// In an extended quiescent state: in no scan set, nobody looks.
 pub(super) const GRANTED: u32 = 2;
+/// These bits of `eqs` tell which; above them, below [`FENCED`], the number of the offer.
+const STATE: u32 = 3;
+const FIRST_OFFER: u32 = STATE + 1;
 
 /// The outermost unlock has more to do than count down.
 pub(super) const MARK: u32 = 1;
@@ -29,7 +32,14 @@ pub(super) struct ReaderWords {
     nesting: AtomicU64,
     eqs: AtomicU32,
     special: AtomicU32,
+    /// Counts offers, in steps of [`FIRST_OFFER`]; the thread itself does not look.
+    offers: AtomicU32,
 }
+
+/// An offer that a pass made, or saw, before its heavy fence: `eqs` as it stood. No two offers to one slot are alike
+/// (before 2^29 more were made), so that a pass cannot grant one that was made after it looked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offer(u32);
 
 /// What a pass saw of a reader after its heavy fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +59,7 @@ impl ReaderWords {
             nesting: AtomicU64::new(0),
             eqs: AtomicU32::new(GRANTED | bits),
             special: AtomicU32::new(bits),
+            offers: AtomicU32::new(0),
         }
     }
 
@@ -71,8 +82,9 @@ impl ReaderWords {
         if self.nesting() > 1 || self.eqs.load(Ordering::Relaxed) & !FENCED == ACTIVE {
             return false;
         }
-        let before = self.eqs.fetch_and(FENCED, order("re-entry", Ordering::SeqCst));
-        before & !FENCED == GRANTED
+        // Relaxed: this word alone decides between the thread and a pass. A thread that was out of its scan set goes on
+        // through the run queue's lock and F1, one that was not is looked at as before.
+        self.eqs.fetch_and(FENCED, Ordering::Relaxed) & STATE == GRANTED
     }
 
     /// `rcu_read_unlock()`. True: [`ReaderWords::leave_slow`] has to follow.
@@ -113,45 +125,45 @@ impl ReaderWords {
 
     /// The thread itself: in a scan set, or at least not granted yet.
     pub fn is_active(&self) -> bool {
-        self.eqs.load(order("is active", Ordering::SeqCst)) & !FENCED != GRANTED
+        self.eqs.load(Ordering::Relaxed) & STATE != GRANTED
     }
 
-    /// The thread itself, under its run queue's lock and outside any section: out of the scan set.
+    /// The thread itself, under its run queue's lock and outside any section: out of the scan set. An offer ends.
     pub fn set_granted(&self) {
-        self.eqs.fetch_or(GRANTED, order("leave set", Ordering::SeqCst));
-        self.eqs
-            .fetch_and(!PROPOSED, order("leave set", Ordering::SeqCst));
+        let bits = self.eqs.load(Ordering::Relaxed) & FENCED;
+        self.eqs.swap(GRANTED | bits, Ordering::Relaxed);
     }
 
-    /// The thread itself: back in the scan set.
+    /// The thread itself: back in the scan set, as soon as it has joined it under the run queue's lock.
     pub fn set_active(&self) {
-        self.eqs.fetch_and(FENCED, order("set active", Ordering::SeqCst));
+        self.eqs.fetch_and(FENCED, Ordering::Relaxed);
     }
 
-    /// P1: the next outermost unlock has to answer. Release: who sees the mark sees what came before it.
+    /// P1: the next outermost unlock has to answer. Relaxed: behind F2 of the pass this is a release of all that came
+    /// before F2, for the thread that takes the mark off.
     pub fn mark(&self) {
         if mutated("P1 skipped") {
             return;
         }
-        self.special.fetch_or(MARK, order("P1", Ordering::Release));
+        self.special.fetch_or(MARK, Ordering::Relaxed);
     }
 
-    /// Somebody asked the thread for something.
+    /// Somebody asked the thread for something; what, it sees under the locks that it takes then.
     #[inline(always)]
     pub fn is_marked(&self) -> bool {
-        self.special.load(order("is marked", Ordering::Acquire)) & MARK != 0
+        self.special.load(Ordering::Relaxed) & MARK != 0
     }
 
-    /// P1: offer an extended quiescent state. True: this pass may grant it after its heavy fence.
-    pub fn propose(&self) -> bool {
+    /// P1: offers an extended quiescent state, or sees an offer that stands. This pass may grant it after its heavy
+    /// fence, which is what makes it known to the thread.
+    pub fn propose(&self) -> Option<Offer> {
         let bits = self.eqs.load(Ordering::Relaxed) & FENCED;
-        let order = order("offer", Ordering::SeqCst);
-        match self
-            .eqs
-            .compare_exchange(ACTIVE | bits, PROPOSED | bits, order, order)
-        {
-            Ok(_) => true,
-            Err(now) => now & !FENCED == PROPOSED,
+        let number = self.offers.fetch_add(FIRST_OFFER, Ordering::Relaxed) & !FENCED;
+        let offer = PROPOSED | number | bits;
+        let relaxed = Ordering::Relaxed;
+        match self.eqs.compare_exchange(ACTIVE | bits, offer, relaxed, relaxed) {
+            Ok(_) => Some(Offer(offer)),
+            Err(now) => (now & STATE == PROPOSED).then_some(Offer(now)),
         }
     }
 
@@ -166,25 +178,31 @@ impl ReaderWords {
         }
     }
 
-    /// After P3 found the thread outside, under its run queue's lock: it leaves the scan set. False: it took
-    /// the offer back.
-    pub fn grant(&self) -> bool {
-        self.settle(GRANTED)
+    /// After P3 found the thread outside, under its run queue's lock: it leaves the scan set. False: that offer does
+    /// not stand any more.
+    pub fn grant(&self, offer: Offer) -> bool {
+        if mutated("grant unchecked") {
+            return self.eqs.swap(GRANTED, Ordering::Relaxed) & STATE != GRANTED;
+        }
+        let mut expected = offer.0;
+        if mutated("any offer granted") {
+            expected = self.eqs.load(Ordering::Relaxed);
+            if expected & STATE != PROPOSED {
+                return false;
+            }
+        }
+        self.settle(expected, GRANTED)
     }
 
     /// The offer does not stand.
-    pub fn take_back(&self) {
-        self.settle(ACTIVE);
+    pub fn take_back(&self, offer: Offer) {
+        self.settle(offer.0, ACTIVE);
     }
 
-    fn settle(&self, to: u32) -> bool {
-        let bits = self.eqs.load(Ordering::Relaxed) & FENCED;
-        let order = order("settle", Ordering::SeqCst);
-        if mutated("grant unchecked") {
-            return self.eqs.swap(to | bits, order) & !FENCED != GRANTED;
-        }
+    fn settle(&self, offer: u32, to: u32) -> bool {
+        let relaxed = Ordering::Relaxed;
         self.eqs
-            .compare_exchange(PROPOSED | bits, to | bits, order, order)
+            .compare_exchange(offer, to | offer & FENCED, relaxed, relaxed)
             .is_ok()
     }
 }

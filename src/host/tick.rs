@@ -6,7 +6,7 @@ use super::park::Park;
 use super::vcpu::{Bitmap, Kind};
 use super::world::{Actor, Host};
 use crate::stats::Resolution;
-use crate::sync::{AtomicBool, Ordering, Tally, WorldLock, fence_after_rmw};
+use crate::sync::{AtomicBool, Ordering, Tally, WorldLock, fence_after_rmw, mutated};
 use crate::tree::world::TickHit;
 use hdrhistogram::Histogram;
 
@@ -19,7 +19,7 @@ pub(super) struct Ticks {
     /// vCPUs that have callbacks, or a raised core.
     pub(super) wanted: Bitmap,
     /// vCPUs whose RCU core is to run.
-    raised: Bitmap,
+    pub(super) raised: Bitmap,
     /// The thread sleeps without a tick.
     tickless: AtomicBool,
     /// The latest jiffy whose ticks were carried out; whoever carries them out holds the lock.
@@ -50,8 +50,8 @@ impl Ticks {
     /// This vCPU needs ticks: it has callbacks.
     #[inline]
     pub fn want(&self, shared: &Shared, cpu: u32) {
-        // Between the reason (queued under a lock that was just released) and the look at the bit. Partner: the one
-        // in `tick_all`, between clearing the bit and looking for reasons.
+        // Between the reason (a core raised; callbacks, queued under a lock that was just released) and the look at the
+        // bit. Partner: the one in `tick_all`, between clearing the bit and looking for reasons.
         fence_after_rmw("tick wanted");
         if self.wanted.set(cpu) {
             // Between the bit and the look at `tickless`. Partner: the one in `sleep_tickless`.
@@ -184,11 +184,15 @@ impl Shared {
         for cpu in self.ticks.wanted.iter() {
             // Taken out first, so that a core raised during or after its tick stays wanted.
             self.ticks.wanted.clear(cpu);
-            self.tick(cpu);
-            // Partner: the fence in `want`.
+            // Between clearing the bit and the looks at what is to be done. Partner: the fence in `want`.
             fence_after_rmw("tick given up");
+            self.tick(cpu);
             if self.rcu.needs_cpu(cpu) {
-                self.ticks.wanted.set(cpu);
+                // Not just the bit: the tick thread may have found none meanwhile, where it is not the one that is here.
+                if mutated("ticks go on unsaid") {
+                    self.ticks.wanted.set(cpu);
+                }
+                self.ticks.want(self, cpu);
             }
         }
         if self.rcu.gp_in_progress() {

@@ -229,7 +229,7 @@ impl Vcpus {
     }
 }
 
-/// A set of vCPUs.
+/// A set of vCPUs. Who changes it and then looks elsewhere, or the other way round, has a full fence between the two.
 #[derive(Debug)]
 pub(super) struct Bitmap {
     words: Box<[AtomicU64]>,
@@ -246,33 +246,33 @@ impl Bitmap {
     #[inline]
     pub fn set(&self, cpu: u32) -> bool {
         let (word, bit) = (&self.words[cpu as usize / 64], 1 << (cpu % 64));
-        word.load(Ordering::SeqCst) & bit == 0 && word.fetch_or(bit, Ordering::SeqCst) & bit == 0
+        word.load(Ordering::Acquire) & bit == 0 && word.fetch_or(bit, Ordering::AcqRel) & bit == 0
     }
 
     #[inline]
     pub fn clear(&self, cpu: u32) {
-        self.words[cpu as usize / 64].fetch_and(!(1 << (cpu % 64)), Ordering::SeqCst);
+        self.words[cpu as usize / 64].fetch_and(!(1 << (cpu % 64)), Ordering::AcqRel);
     }
 
     /// Takes it out. True: it was in.
     #[inline]
     pub fn take(&self, cpu: u32) -> bool {
         let (word, bit) = (&self.words[cpu as usize / 64], 1 << (cpu % 64));
-        word.load(Ordering::SeqCst) & bit != 0 && word.fetch_and(!bit, Ordering::SeqCst) & bit != 0
+        word.load(Ordering::Acquire) & bit != 0 && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
     pub fn contains(&self, cpu: u32) -> bool {
-        self.words[cpu as usize / 64].load(Ordering::SeqCst) & (1 << (cpu % 64)) != 0
+        self.words[cpu as usize / 64].load(Ordering::Acquire) & (1 << (cpu % 64)) != 0
     }
 
     pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| word.load(Ordering::SeqCst) == 0)
+        self.words.iter().all(|word| word.load(Ordering::Acquire) == 0)
     }
 
     /// Members, lowest first, as they are when their word is reached.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.words.iter().enumerate().flat_map(|(index, word)| {
-            let mut bits = word.load(Ordering::SeqCst);
+            let mut bits = word.load(Ordering::Acquire);
             std::iter::from_fn(move || {
                 (bits != 0).then(|| {
                     let bit = bits.trailing_zeros();

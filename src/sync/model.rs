@@ -20,6 +20,7 @@ std::thread_local! {
     static MUTANT: Cell<&'static str> = const { Cell::new("") };
     static MET: Cell<bool> = const { Cell::new(false) };
     static MEMBARRIER: Cell<bool> = const { Cell::new(true) };
+    static SPINS: Cell<u32> = const { Cell::new(2) };
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -37,7 +38,7 @@ pub fn mutant_was_met() -> bool {
 
 /// Full fences that are not in the argument for readers but happen to be on its paths, so that they can stand in for
 /// one that is. `others` drops all of them: what is left has to do alone, and then each of it has to be there.
-const OTHERS: &[&str] = &[
+pub const OTHERS: &[&str] = &[
     "lock",
     "watching again",
     "get_state",
@@ -66,6 +67,16 @@ pub fn set_membarrier(there: bool) {
 /// As [`set_membarrier`] says.
 pub fn has_membarrier() -> bool {
     MEMBARRIER.get()
+}
+
+/// How often a caller that drives grace periods looks at the role before it sleeps: few, and 0 leaves the last try.
+pub fn set_spins(spins: u32) {
+    SPINS.set(spins);
+}
+
+/// As [`set_spins`] says.
+pub fn spins() -> u32 {
+    SPINS.get()
 }
 
 #[cfg(treercu_loom)]
@@ -179,37 +190,97 @@ impl<T> Drop for ThinArc<T> {
 
 /// The checker's lock, with the interface of the real one.
 #[derive(Debug, Default)]
-pub struct Mutex<T>(checker::sync::Mutex<T>);
+pub struct Mutex<T> {
+    lock: checker::sync::Mutex<T>,
+    /// Held, as somebody sees it who does not wait. The checker's lock is never seen as it was a moment ago, a word of
+    /// memory is.
+    word: Option<AtomicBool>,
+}
 
 /// Its guard.
-pub type MutexGuard<'a, T> = checker::sync::MutexGuard<'a, T>;
+pub struct MutexGuard<'a, T> {
+    word: Option<&'a AtomicBool>,
+    guard: checker::sync::MutexGuard<'a, T>,
+}
 
 impl<T> Mutex<T> {
     /// A new lock.
     pub fn new(value: T) -> Self {
-        Mutex(checker::sync::Mutex::new(value))
+        Mutex {
+            lock: checker::sync::Mutex::new(value),
+            word: None,
+        }
+    }
+
+    /// One whose holder is looked for without waiting.
+    pub fn new_looked_at(value: T) -> Self {
+        Mutex {
+            word: Some(AtomicBool::new(false)),
+            ..Mutex::new(value)
+        }
+    }
+
+    fn guard<'a>(&'a self, guard: checker::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        let word = self.word.as_ref();
+        if let Some(word) = word {
+            word.store(true, Ordering::Relaxed);
+        }
+        MutexGuard { word, guard }
     }
 
     /// Locks it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().expect("a model that failed before")
+        self.guard(self.lock.lock().expect("a model that failed before"))
     }
 
     /// Locks it if nobody holds it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_lock().ok()
+        if self
+            .word
+            .as_ref()
+            .is_some_and(|word| word.load(Ordering::Relaxed))
+        {
+            return None;
+        }
+        self.lock.try_lock().ok().map(|guard| self.guard(guard))
     }
 
-    /// Somebody holds it.
+    /// Somebody holds it, or did a moment ago.
     pub fn is_locked(&self) -> bool {
-        self.try_lock().is_none()
+        match &self.word {
+            Some(word) => word.load(Ordering::Relaxed),
+            None => self.try_lock().is_none(),
+        }
+    }
+}
+
+impl<T> std::ops::Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        if let Some(word) = self.word
+            && !std::thread::panicking()
+        {
+            word.store(false, Ordering::Release);
+        }
     }
 }
 
 /// Where threads of a model sleep: what a futex is, with the bits of its wait.
 #[derive(Debug, Default)]
 pub struct Sleeper {
-    asleep: Mutex<Asleep>,
+    asleep: checker::sync::Mutex<Asleep>,
     woken: checker::sync::Condvar,
 }
 
@@ -227,7 +298,7 @@ impl Sleeper {
     /// Deadlines: under loom no time passes, so that a wake-up that comes too late is a lost one. Under shuttle
     /// somebody moves the clock.
     pub fn sleep_if(&self, still: impl Fn() -> bool, mark: u32, _deadline: Option<u64>) {
-        let mut asleep = self.asleep.lock();
+        let mut asleep = self.asleep();
         if !still() {
             return;
         }
@@ -240,7 +311,7 @@ impl Sleeper {
             while sleeps(&asleep) && now_ns() < at {
                 drop(asleep);
                 yield_now();
-                asleep = self.asleep.lock();
+                asleep = self.asleep();
             }
             asleep.who.retain(|(who, _)| *who != me);
             return;
@@ -250,9 +321,13 @@ impl Sleeper {
         }
     }
 
+    fn asleep(&self) -> checker::sync::MutexGuard<'_, Asleep> {
+        self.asleep.lock().expect("a model that failed before")
+    }
+
     /// Wakes those who sleep under one of these marks.
     pub fn wake(&self, marks: u32) {
-        self.asleep.lock().who.retain(|(_, mark)| mark & marks == 0);
+        self.asleep().who.retain(|(_, mark)| mark & marks == 0);
         self.woken.notify_all();
     }
 }

@@ -15,6 +15,7 @@
 //!
 //! Speed: on an idle machine of one node a whole call is nine locked instructions and allocates nothing.
 
+use super::handoff::HandOff;
 use super::rcu::{Node, Rcu, bits};
 use super::seq;
 use super::waiters::Waiter;
@@ -24,7 +25,6 @@ use crate::sync::{
     AtomicBool, AtomicU32, AtomicU64, FullLock, Ordering, assert_unlocked, fence_after_rmw, full_fence, order,
 };
 use crate::trace::Event;
-use std::collections::VecDeque;
 
 /// A node's part in expedited grace periods.
 #[derive(Debug, Default)]
@@ -71,69 +71,6 @@ impl Expedited {
             ncpus: AtomicU32::new(online),
             ncpus_snap: AtomicU32::new(0),
         }
-    }
-}
-
-/// `exp_mutex`: a lock that is never waited for here but handed from owner to owner, first come first
-/// served.
-#[derive(Debug, Default)]
-struct HandOff {
-    word: AtomicU32,
-    queue: FullLock<VecDeque<Waiter>>,
-}
-
-/// States of [`HandOff::word`]. FREE and HELD change into each other by whoever takes or gives it;
-/// WANTED (held, and the queue is not empty) comes and goes under the queue's lock only.
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-const WANTED: u32 = 2;
-
-impl HandOff {
-    fn try_lock(&self) -> bool {
-        let (acquire, relaxed) = (order("exp_mutex taken", Ordering::Acquire), Ordering::Relaxed);
-        self.word.compare_exchange(FREE, HELD, acquire, relaxed).is_ok()
-    }
-
-    /// Takes it, or queues the waiter: it will be the owner when it is completed.
-    fn lock_or_queue(&self, waiter: &Waiter) -> bool {
-        let mut queue = self.queue.lock();
-        loop {
-            if self.try_lock() {
-                return true;
-            }
-            let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
-            let marked = self.word.compare_exchange(HELD, WANTED, release, relaxed);
-            if marked != Err(FREE) {
-                queue.push_back(waiter.clone());
-                return false;
-            }
-        }
-    }
-
-    /// Whoever waits under the name of `old` does so under that of `new` from now on.
-    fn rename(&self, old: &Waiter, new: &Waiter) {
-        let mut queue = self.queue.lock();
-        if let Some(place) = queue.iter_mut().find(|other| other.same(old)) {
-            *place = new.clone();
-        }
-    }
-
-    fn is_queued(&self, waiter: &Waiter) -> bool {
-        self.queue.lock().iter().any(|other| other.same(waiter))
-    }
-
-    /// Gives it back, or over to the first in the queue, whom the caller completes.
-    fn unlock(&self) -> Option<Waiter> {
-        let (release, relaxed) = (order("exp_mutex given", Ordering::Release), Ordering::Relaxed);
-        if self.word.compare_exchange(HELD, FREE, release, relaxed).is_ok() {
-            return None;
-        }
-        let mut queue = self.queue.lock();
-        let next = queue.pop_front();
-        if queue.is_empty() {
-            self.word.store(HELD, Ordering::Release);
-        }
-        next
     }
 }
 
@@ -292,9 +229,8 @@ impl<C> Rcu<C> {
             return false;
         }
         self.exp_event(call, "done", world);
-        // Full barrier: what the caller frees now comes after the readers that the number proves gone.
-        // Partner: the read-modify-write with which that number was ended.
-        full_fence("expedited done");
+        // The number was read with acquire, of the release with which it was ended: what the caller frees now comes
+        // after the readers that it proves gone.
         call.stage = Stage::Done;
         true
     }

@@ -18,6 +18,7 @@
 //! | `poll` | polled grace periods |
 //! | `barrier` | `rcu_barrier()` |
 //! | `exp`, `exp_qs` | expedited grace periods: the callers; the quiescent states |
+//! | `handoff` | `exp_mutex` |
 //! | `stall` | grace periods that last too long |
 //! | `hotplug` | CPUs coming and going |
 //! | `sync` | `synchronize_rcu()` by callback and by direct wake |
@@ -33,6 +34,7 @@ mod exp_qs;
 mod fqs;
 pub mod geometry;
 mod gp;
+mod handoff;
 mod hotplug;
 mod poll;
 mod preempt;
@@ -51,6 +53,8 @@ pub use blocked::ReaderId;
 pub use callback::{Batch, Callback, DEFAULT_MAX_RCU_BLIMIT};
 pub use exp::{ExpCall, ExpStep};
 pub use gp::{GpKthread, GpResume, GpState, GpWait, Upcoming};
+#[cfg(treercu_loom)]
+pub use handoff::HandOff;
 pub use poll::{COMPLETED, FullCookie};
 pub use preempt::Reader;
 pub use rcu::{Cb, Rcu};

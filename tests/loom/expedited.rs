@@ -3,8 +3,14 @@
 
 use crate::rig::{Protected, config, section};
 use crate::run::{Hits, Model};
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::AtomicBool;
 use loom::thread;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use treercu::host::model::Rig;
+use treercu::tree::HandOff;
+use treercu::tree::waiters::Waiter;
 
 /// A reader, and a caller that may be in a scan set itself.
 fn with_reader(hits: &Hits, preempt: &'static str, reader_scanned: bool, caller_scanned: bool) {
@@ -93,12 +99,83 @@ fn three_callers(hits: &Hits) {
     }
 }
 
+/// Somebody polls: it finds that a grace period has ended by a look at its number, and nobody wakes it.
+fn polled(hits: &Hits) {
+    let rig = Rig::new(&config(1, "full"));
+    let shared = Protected::new();
+    let handle = rig.register_on(0);
+    let poller = rig.register_on(0);
+    let mut caller = rig.register_on(0);
+    let reader = thread::spawn({
+        let shared = shared.clone();
+        move || {
+            section(&handle, &shared);
+            handle
+        }
+    });
+    let driver = thread::spawn(move || {
+        caller.synchronize_expedited().expect("an open engine");
+    });
+    shared.unpublish();
+    let cookie = poller.get_state_full();
+    // So that the others may come first without being counted as a preemption.
+    thread::yield_now();
+    if poller.poll_state_full(cookie) {
+        shared.free();
+        hits.hit();
+    }
+    let _handle = reader.join().unwrap();
+    driver.join().unwrap();
+}
+
+/// `exp_mutex` by itself: what one owner does comes before what the next one does, and nobody in its queue is forgotten.
+fn mutex(hits: &Hits) {
+    struct Locked {
+        mutex: HandOff,
+        owned: UnsafeCell<u32>,
+        completed: [AtomicBool; 2],
+    }
+    fn visit(locked: &Locked, me: u64) {
+        if !locked.mutex.lock_or_queue(&Waiter::new(me)) {
+            while !locked.completed[me as usize].load(Acquire) {
+                thread::yield_now();
+            }
+        }
+        // SAFETY: the model checker proves that nobody else is here, or fails.
+        locked.owned.with_mut(|owned| unsafe { *owned += 1 });
+        if let Some(next) = locked.mutex.unlock() {
+            locked.completed[next.token() as usize].store(true, Release);
+        }
+    }
+    let locked = Arc::new(Locked {
+        mutex: HandOff::default(),
+        owned: UnsafeCell::new(0),
+        completed: [AtomicBool::new(false), AtomicBool::new(false)],
+    });
+    let other = thread::spawn({
+        let locked = locked.clone();
+        move || visit(&locked, 1)
+    });
+    if locked.mutex.try_lock() {
+        // SAFETY: as in `visit`.
+        locked.owned.with_mut(|owned| unsafe { *owned += 1 });
+        if let Some(next) = locked.mutex.unlock() {
+            locked.completed[next.token() as usize].store(true, Release);
+            hits.hit();
+        }
+    }
+    other.join().unwrap();
+    assert!(locked.mutex.try_lock(), "nobody has it, and nobody can get it");
+}
+
 pub const MODELS: &[Model] = &[
     Model::new("expedited: idle reader", 3, idle),
     Model::new("expedited: scanned reader", 3, scanned),
     Model::new("expedited: scanned caller", 3, caller_scanned),
     Model::new("expedited: both scanned", 2, both_scanned),
     Model::new("expedited: non-preemptible", 2, non_preemptible),
+    Model::new("expedited: polled", 2, polled),
+    Model::new("expedited: mutex", 3, mutex),
     Model::new("expedited: 2 callers", 2, two_callers),
     Model::new("expedited: 3 callers", 2, three_callers),
     Model::new("expedited: idle, full fences", 3, idle).without_membarrier(),

@@ -1,13 +1,14 @@
 //! Every model passes, and every mutant is killed by one: a fence dropped, an order relaxed, a step done wrongly.
 //!
-//! A mutant that no model kills is a fence too many or a hole in the models. Those of [`SURVIVORS`] survive for the
-//! reason given, and the table fails when one of them is killed after all.
+//! A mutant that no model kills is a fence too many or a hole in the models. Where one survives for a good reason the
+//! table says so, and fails when it is killed after all.
 
-use crate::run::{Model, check};
+use crate::run::{Model, check, full};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use treercu::sync::model::{mutant_was_met, set_mutant};
+use std::time::{Duration, Instant};
+use treercu::sync::model::{OTHERS, mutant_was_met, set_mutant};
 
 fn models() -> impl Iterator<Item = &'static Model> {
     // The quick ones first.
@@ -24,174 +25,167 @@ fn models() -> impl Iterator<Item = &'static Model> {
     .flatten()
 }
 
-/// Names as in the sources, behind the models that are tried first.
-const MUTANTS: &[(&str, &[&str])] = &[
-    (
-        "reader",
-        &[
-            // The reader's side.
-            "R2",
-            "R2 in full",
-            "R3",
-            "R4",
-            "R5",
-            "R5 in full",
-            "R6",
-            "re-entry+others",
-            "F1",
-            "one word",
-            "join skipped",
-            "clear+others",
-            "mark taken off without the lock",
-            // A pass.
-            "P1+others",
-            "P1 skipped",
-            "P2",
-            "P3+others",
-            "P3 mark+others",
-            "F2+others",
-            "F2 scan+F2+others",
-            "others",
-            "offer+others",
-            "offer after the fence",
-            "offer left standing",
-            "settle+others",
-            "grant unchecked",
-            "mark taken off by a pass",
-            "queued unseen",
-            "active+others",
-            "active look+others",
-        ],
-    ),
-    ("hotplug", &["granted elsewhere", "cpu+others", "cpu look+others"]),
-    (
-        "attach",
-        &["leave set+others", "set active+others", "is active+others"],
-    ),
-    ("quiescent", &["is marked+others"]),
-    ("waiters", &["push", "take"]),
-    (
-        "wait:",
-        &[
-            "announce",
-            "announce order",
-            "wake order",
-            "second look",
-            "withdraw",
-            "done",
-            "done look",
-            "done stored",
-            "crowd counted",
-            "crowd woken",
-        ],
-    ),
-    ("synchronize", &["callers taken late"]),
-    ("driven", &["spinner gone+others", "role given+others"]),
-    (
-        "ticks",
-        &["tick wanted", "tick asked for", "tickless", "tick given up"],
-    ),
-    ("watching", &["watching", "watching again", "watching look"]),
-    (
-        "expedited",
-        &[
-            "F2 expedited+others",
-            "readers+others",
-            "readers look+expedited ended+others",
-            "expedited done+others",
-            "expedited end+others",
-            "expedited ended+others",
-            "sleeper counted",
-            "driver waits",
-            "driver woken+others",
-            "exp_mutex taken",
-            "exp_mutex taken+others",
-            "exp_mutex given",
-            "exp_mutex given+others",
-        ],
-    ),
-];
+/// One way to do something wrongly. Names are those of the sources, some of them together.
+struct Mutant {
+    name: &'static str,
+    /// Beginnings of the names of the models that are tried, in this order. Where all of them are long, so is the hunt.
+    tried: &'static [&'static str],
+    /// It is expected to survive them, for this reason.
+    survives: Option<&'static str>,
+}
 
-/// Why they may survive.
-const SURVIVORS: &[(&str, &str)] = &[
-    (
+const fn killed(name: &'static str, by: &'static [&'static str]) -> Mutant {
+    Mutant {
+        name,
+        tried: by,
+        survives: None,
+    }
+}
+
+const fn survives(name: &'static str, tried: &'static [&'static str], why: &'static str) -> Mutant {
+    Mutant {
+        name,
+        tried,
+        survives: Some(why),
+    }
+}
+
+const MUTANTS: &[Mutant] = &[
+    // The reader's side.
+    killed("R2", &["reader: scanned"]),
+    killed("R2 in full", &["reader: scanned, full fences"]),
+    killed("R3", &["reader: idle"]),
+    killed("R4", &["reader: idle"]),
+    killed("R5", &["reader: idle"]),
+    killed("R5 in full", &["reader: idle, full fences"]),
+    killed("R6", &["reader: idle"]),
+    killed("F1", &["reader: idle"]),
+    killed("one word", &["reader: idle"]),
+    killed("join skipped", &["reader: idle"]),
+    killed("clear+others", &["reader: idle"]),
+    killed(
+        "mark taken off without the lock",
+        &["reader: scanned, 2 sections"],
+    ),
+    // A pass.
+    killed("P1 skipped", &["reader: idle"]),
+    killed("P2", &["reader: idle"]),
+    killed("P3+others", &["reader: idle"]),
+    killed("P3 mark+others", &["reader: idle"]),
+    killed("F2+others", &["reader: idle"]),
+    killed("F2 scan+F2+others", &["reader: idle"]),
+    killed("queued unseen", &["reader: idle"]),
+    killed("mark taken off by a pass", &["hotplug: meanwhile"]),
+    killed("offer after the fence", &["attach: slot reused"]),
+    killed("grant unchecked", &["reader: 2 passes, offered"]),
+    killed("any offer granted", &["reader: late grant"]),
+    killed("granted elsewhere", &["hotplug: while offered"]),
+    killed("active+others", &["attach: preemptible"]),
+    killed("active look+others", &["attach: preemptible"]),
+    survives(
         "others",
+        &[
+            "reader: idle",
+            "reader: scanned",
+            "reader: offered",
+            "attach: preemptible",
+            "hotplug: idle thread",
+        ],
         "what the argument names does without the full fences of locks and cookies",
     ),
-    (
-        "re-entry+others",
-        "one word, changed by read-modify-writes only; F1 and the run queue's lock follow",
-    ),
-    (
-        "offer+others",
-        "one word, changed by read-modify-writes only; H follows",
-    ),
-    (
-        "settle+others",
-        "one word, changed by read-modify-writes only, under the run queue's lock",
-    ),
-    (
-        "P1+others",
-        "H follows, and between non-preemptible threads the run queue's lock",
-    ),
-    ("offer left standing", "costs the thread one slow entry, no more"),
-    (
-        "granted elsewhere",
-        "takes a third pass between two steps of a pass: beyond these models",
-    ),
-    ("leave set+others", "under the run queue's lock"),
-    (
-        "set active+others",
-        "a thread's own word, and the run queue's lock follows",
-    ),
-    ("is active+others", "looked at again under the run queue's lock"),
-    ("is marked+others", "looked at again under the run queue's lock"),
-    (
-        "expedited done+others",
-        "the look at the number before it is an acquire",
-    ),
-    ("expedited end+others", "the full fence behind it"),
-    (
-        "exp_mutex given+others",
-        "what it protects are atomics with orders of their own, or behind node locks",
-    ),
-    (
-        "spinner gone+others",
-        "the crowd's full fences come before the sleep: beyond these models that they may not",
-    ),
-    (
-        "role given+others",
-        "the crowd's full fences come before the sleep: beyond these models that they may not",
-    ),
+    killed("cpu+others", &["hotplug: meanwhile"]),
+    killed("cpu look+others", &["hotplug: meanwhile"]),
+    // Non-preemptible threads.
+    killed("answer not awaited", &["quiescent: ticked"]),
+    killed("watching", &["watching: through idle"]),
+    killed("watching again", &["watching: through idle"]),
+    killed("watching look", &["watching: through idle"]),
+    // Waiting.
+    killed("push", &["waiters: push and take"]),
+    killed("take", &["waiters: push and take"]),
+    killed("announce", &["wait: completed"]),
+    killed("announce order", &["wait: completed"]),
+    killed("wake order", &["wait: completed"]),
+    killed("second look", &["wait: completed"]),
+    killed("withdraw", &["wait: kicked twice"]),
+    killed("done", &["wait: completed"]),
+    killed("done look", &["wait: completed"]),
+    killed("done stored", &["wait: late completion"]),
+    killed("crowd counted", &["wait: crowd"]),
+    killed("crowd woken", &["wait: crowd"]),
+    // Who carries grace periods and ticks out.
+    killed("callers taken late", &["synchronize: pushed late"]),
+    killed("spinner gone+others", &["driven: 2 callers apart"]),
+    killed("role given+others", &["driven: 2 callers apart"]),
+    killed("kthread asleep+others", &["driven: reader"]),
+    killed("tick wanted+others", &["ticks: core raised"]),
+    killed("tick given up+others", &["ticks: core raised"]),
+    killed("ticks go on unsaid", &["ticks: by the kthread"]),
+    killed("tick asked for", &["ticks: wanted"]),
+    killed("tickless", &["ticks: wanted"]),
+    // Expedited grace periods.
+    killed("F2 expedited+others", &["expedited: idle reader"]),
+    killed("readers+others", &["expedited: idle reader"]),
+    killed("readers look+expedited ended+others", &["expedited: idle reader"]),
+    killed("expedited end+others", &["expedited: polled"]),
+    killed("expedited ended+others", &["expedited: 3 callers"]),
+    killed("sleeper counted", &["expedited: 3 callers"]),
+    killed("driver waits", &["expedited: idle reader"]),
+    killed("driver woken+others", &["expedited: idle reader"]),
+    killed("exp_mutex taken", &["expedited: mutex"]),
+    killed("exp_mutex given", &["expedited: mutex"]),
 ];
+
+/// Two at a time; the results come in the order of what was to be done. Mutants are switched by thread.
+fn side_by_side<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(one) = all.get(index) else { break };
+                    let result = work(one);
+                    done.lock().unwrap().push((index, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
 
 #[test]
 fn every_model_passes() {
     let only = std::env::var("TREERCU_MODEL").unwrap_or_default();
-    set_mutant(Box::leak(
-        std::env::var("TREERCU_MUTANT")
-            .unwrap_or_default()
-            .into_boxed_str(),
-    ));
+    let mutant: &'static str = std::env::var("TREERCU_MUTANT").unwrap_or_default().leak();
+    let exact = models().any(|model| model.name == only);
+    let chosen: Vec<&Model> = models()
+        .filter(|model| match &*only {
+            "" => full() || !model.long,
+            name if exact => model.name == name,
+            part => model.name.contains(part),
+        })
+        .collect();
+    let outcomes = side_by_side(&chosen, |model| {
+        set_mutant(mutant);
+        check(model)
+    });
     let mut failed = Vec::new();
-    for model in models().filter(|model| model.name.contains(&only)) {
-        let out = check(model);
+    for (model, out) in chosen.iter().zip(outcomes) {
+        let (executions, hits, ms) = (out.executions, out.hits, out.took.as_millis());
+        let why = out.failure.as_ref().map(|why| format!(": {why}"));
         println!(
-            "{:42} {:6} executions, {:6} with what it waits for, {:5} ms{}",
+            "{:42} {executions:6} executions, {hits:6} with what it waits for, {ms:5} ms{}",
             model.name,
-            out.executions,
-            out.hits,
-            out.took.as_millis(),
-            out.failure
-                .as_ref()
-                .map(|why| format!(": {why}"))
-                .unwrap_or_default(),
+            why.unwrap_or_default(),
         );
         if out.failure.is_some() {
             failed.push(model.name);
         }
     }
-    set_mutant("");
     assert!(
         failed.is_empty(),
         "{failed:?} fail; tests/README.md says how to replay them"
@@ -199,30 +193,45 @@ fn every_model_passes() {
 }
 
 struct Row {
-    mutant: &'static str,
+    mutant: &'static Mutant,
     killed_by: Option<(&'static str, u64, String)>,
     met: bool,
     executions: u64,
+    took: Duration,
 }
 
-fn hunt(first: &str, mutant: &'static str) -> Row {
-    set_mutant(mutant);
+impl Row {
+    fn is_as_expected(&self) -> bool {
+        self.met && self.killed_by.is_some() != self.mutant.survives.is_some()
+    }
+}
+
+impl Mutant {
+    /// The models that are tried, of survivors in full all with a name that begins like theirs, up to the colon.
+    fn models(&self) -> impl Iterator<Item = &'static Model> {
+        let all = full() && self.survives.is_some();
+        self.tried
+            .iter()
+            .map(move |name| match name.split_once(':') {
+                Some((family, _)) if all => family,
+                _ => name,
+            })
+            .flat_map(|name| models().filter(move |model| model.name.starts_with(name)))
+            .filter(|model| full() || !model.long)
+    }
+}
+
+fn hunt(mutant: &'static Mutant) -> Row {
+    set_mutant(mutant.name);
+    let began = Instant::now();
     let mut row = Row {
         mutant,
         killed_by: None,
         met: false,
         executions: 0,
+        took: Duration::ZERO,
     };
-    let (likely, others): (Vec<&Model>, Vec<&Model>) =
-        models().partition(|model| model.name.starts_with(first));
-    // A survivor is looked for in all models on request only: it costs as much as all of them.
-    let survives = SURVIVORS.iter().any(|(name, _)| *name == mutant);
-    let others = if survives && std::env::var_os("TREERCU_FULL").is_none() {
-        Vec::new()
-    } else {
-        others
-    };
-    for model in likely.into_iter().chain(others) {
+    for model in mutant.models() {
         let out = check(model);
         row.executions += out.executions;
         if let Some(why) = out.failure {
@@ -231,6 +240,7 @@ fn hunt(first: &str, mutant: &'static str) -> Row {
         }
     }
     row.met = mutant_was_met();
+    row.took = began.elapsed();
     set_mutant("");
     row
 }
@@ -238,44 +248,59 @@ fn hunt(first: &str, mutant: &'static str) -> Row {
 #[test]
 fn every_mutant_is_killed() {
     let only = std::env::var("TREERCU_MUTANT").unwrap_or_default();
-    let mutants: Vec<(&str, &str)> = MUTANTS
+    let mutants: Vec<&Mutant> = MUTANTS
         .iter()
-        .flat_map(|(first, names)| names.iter().map(move |name| (*first, *name)))
-        .filter(|(first, name)| only.is_empty() || only == *first || only.split(',').any(|one| one == *name))
+        .filter(|mutant| only.is_empty() || only.split(',').any(|one| one == mutant.name))
+        .filter(|mutant| mutant.models().next().is_some())
         .collect();
-    let next = AtomicUsize::new(0);
-    let rows = Mutex::new(Vec::new());
-    // Mutants are switched by thread.
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some((first, mutant)) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let row = hunt(first, mutant);
-                    eprintln!(
-                        "{mutant}: {}",
-                        row.killed_by.as_ref().map_or("survives", |by| by.0)
-                    );
-                    rows.lock().unwrap().push(row);
-                }
-            });
-        }
-    });
-    let mut rows = rows.into_inner().unwrap();
-    rows.sort_by_key(|row| mutants.iter().position(|(_, mutant)| *mutant == row.mutant));
-    let mut table = format!("{:32} {:38} {:>10}  how\n", "mutant", "killed by", "executions");
-    let mut wrong = Vec::new();
+    let rows = side_by_side(&mutants, |mutant| hunt(mutant));
+    let mut table = format!(
+        "{:36} {:28} {:>10} {:>6}  how\n",
+        "mutant", "killed by", "executions", "ms"
+    );
     for row in &rows {
-        let survivor = SURVIVORS.iter().find(|(mutant, _)| *mutant == row.mutant);
-        let (by, executions, how) = match (&row.killed_by, survivor) {
+        let (by, executions, how) = match (&row.killed_by, row.mutant.survives) {
             (Some((by, executions, why)), _) => (*by, *executions, why.as_str()),
-            (None, Some((_, why))) => ("survives", row.executions, *why),
+            (None, Some(why)) => ("survives", row.executions, why),
             (None, None) => ("SURVIVES", row.executions, ""),
         };
-        writeln!(table, "{:32} {by:38} {executions:>10}  {how}", row.mutant).unwrap();
-        if !row.met || row.killed_by.is_some() == survivor.is_some() {
-            wrong.push(row.mutant);
-        }
+        let (name, ms) = (row.mutant.name, row.took.as_millis());
+        writeln!(table, "{name:36} {by:28} {executions:>10} {ms:>6}  {how}").unwrap();
     }
     println!("{table}");
+    let wrong: Vec<&str> = rows
+        .iter()
+        .filter(|row| !row.is_as_expected())
+        .map(|row| row.mutant.name)
+        .collect();
     assert!(wrong.is_empty(), "not as expected, or met by no model: {wrong:?}");
+}
+
+/// Every step that has a name in the sources is in the table, or among the fences that are dropped together.
+#[test]
+fn every_name_is_in_the_table() {
+    let mut unknown = Vec::new();
+    let mut dirs = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                dirs.push(entry);
+                continue;
+            }
+            let text = std::fs::read_to_string(&entry).unwrap();
+            for call in ["order(\"", "_fence(\"", "fence_after_rmw(\"", "mutated(\""] {
+                for after in text.split(call).skip(1) {
+                    let name = after.split('"').next().unwrap();
+                    let known = OTHERS.contains(&name)
+                        || MUTANTS
+                            .iter()
+                            .any(|mutant| mutant.name.split('+').any(|part| part == name));
+                    if !known {
+                        unknown.push(format!("{name} in {}", entry.display()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:?}");
 }

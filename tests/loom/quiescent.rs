@@ -32,6 +32,32 @@ fn answers(hits: &Hits) {
     updater.finish();
 }
 
+/// A tick looks at threads that have been asked already.
+fn ticked(hits: &Hits) {
+    let rig = Rig::new(&config(1, "none"));
+    let shared = Protected::new();
+    let mut handle = rig.register_on(0);
+    let reader = thread::spawn({
+        let shared = shared.clone();
+        move || {
+            section(&handle, &shared);
+            handle.quiescent();
+            handle
+        }
+    });
+    let mut updater = Updater::new(&rig, 0);
+    let mut over = updater.update(&shared, 0);
+    if !over {
+        rig.tick(0);
+        over = updater.go_on(&shared, 1);
+    }
+    if over {
+        hits.hit();
+    }
+    drop(reader.join().unwrap());
+    updater.finish();
+}
+
 /// A thread that blocks, which is a quiescent state, and goes on.
 fn blocks(hits: &Hits) {
     let rig = Rig::new(&config(1, "none"));
@@ -104,6 +130,7 @@ fn watching_interrupt(hits: &Hits) {
 pub const MODELS: &[Model] = &[
     Model::new("quiescent: asked", 2, answers),
     Model::new("quiescent: blocks", 2, blocks),
+    Model::new("quiescent: ticked", 2, ticked),
     Model::new("watching: through idle", 3, watching),
     Model::new("watching: interrupt", 3, watching_interrupt),
 ];

@@ -136,6 +136,28 @@ fn two_passes_quiet(hits: &Hits) {
     two_passes(hits, Before::Quiet, 2);
 }
 
+/// An offer that is taken up late: the thread has turned it down meanwhile and reads again, and another pass has just
+/// made a new one. That one is not the first pass's to grant, or the next grace period looks at nobody.
+fn late_grant(hits: &Hits) {
+    let rig = Rig::new(&config(1, "full"));
+    let shared = Protected::new();
+    let reader = read(reader_on(&rig, 0, Before::Quiet), &shared, 2);
+    let other = thread::spawn({
+        let rig = rig.clone();
+        move || {
+            rig.pass(0);
+        }
+    });
+    rig.pass(0);
+    let mut updater = Updater::new(&rig, 0);
+    if updater.update(&shared, 0) {
+        hits.hit();
+    }
+    let _handle = reader.join().unwrap();
+    other.join().unwrap();
+    updater.finish();
+}
+
 /// The reader's vCPU goes offline: the thread moves to vCPU 1, where the grace period looks next.
 fn moved(hits: &Hits, before: Before, sections: u32) {
     let rig = Rig::new(&config(2, "full"));
@@ -182,6 +204,30 @@ fn moved_scanned_meanwhile(hits: &Hits) {
     moved_meanwhile(hits, Before::Scanned);
 }
 
+/// The thread is inside, and is being moved, when a pass of its old vCPU makes an offer; it leaves, and that pass takes it
+/// for one of its old vCPU's.
+fn moved_while_offered(hits: &Hits) {
+    let rig = Rig::new(&config(2, "full"));
+    let handle = reader_on(&rig, 0, Before::Quiet);
+    let reader = thread::spawn(move || {
+        let section = handle.read_lock();
+        thread::yield_now();
+        drop(section);
+        handle
+    });
+    let mover = thread::spawn({
+        let rig = rig.clone();
+        move || rig.move_threads(0, 1)
+    });
+    rig.pass(0);
+    if mover.join().unwrap() {
+        hits.hit();
+    }
+    let handle = reader.join().unwrap();
+    drop(handle);
+    assert_eq!(rig.scanned(), 0, "a thread that is gone is still in a scan set");
+}
+
 fn moved_offered_meanwhile(hits: &Hits) {
     moved_meanwhile(hits, Before::Quiet);
 }
@@ -198,10 +244,13 @@ pub const MODELS: &[Model] = &[
     Model::new("reader: by a scan, offered", 3, by_scan_quiet),
     Model::new("reader: 2 passes", 2, two_passes_scanned),
     Model::new("reader: 2 passes, offered", 2, two_passes_quiet),
-    Model::new("hotplug: thread inside", 3, moved_scanned),
+    Model::new("reader: late grant", 2, late_grant),
+    Model::new("hotplug: thread inside", 2, moved_scanned),
+    Model::new("hotplug: thread inside, 3 preemptions", 3, moved_scanned).long(),
     Model::new("hotplug: idle thread", 3, moved_idle),
     Model::new("hotplug: meanwhile", 2, moved_scanned_meanwhile),
     Model::new("hotplug: offered, meanwhile", 2, moved_offered_meanwhile),
+    Model::new("hotplug: while offered", 3, moved_while_offered).long(),
     Model::new("reader: idle, full fences", 3, idle).without_membarrier(),
     Model::new("reader: scanned, full fences", 3, scanned).without_membarrier(),
     Model::new("reader: offered, full fences", 3, quiet_twice).without_membarrier(),

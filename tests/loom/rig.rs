@@ -91,8 +91,13 @@ impl Updater {
     pub fn update(&mut self, shared: &Protected, sleeps: u32) -> bool {
         shared.unpublish();
         self.cookie = Some(self.rig.start_poll(0));
+        self.go_on(shared, sleeps)
+    }
+
+    /// Takes it further.
+    pub fn go_on(&mut self, shared: &Protected, sleeps: u32) -> bool {
         self.kthread.run(sleeps);
-        let over = self.rig.poll(self.cookie.expect("just set"));
+        let over = self.rig.poll(self.cookie.expect("an update came before"));
         if over {
             shared.free();
         }

@@ -21,6 +21,8 @@ pub struct Model {
     pub name: &'static str,
     pub preemptions: usize,
     pub membarrier: bool,
+    /// Takes so long that it is checked with `TREERCU_FULL=1` only.
+    pub long: bool,
     pub body: fn(&Hits),
 }
 
@@ -30,8 +32,15 @@ impl Model {
             name,
             preemptions,
             membarrier: true,
+            long: false,
             body,
         }
+    }
+
+    /// See the field.
+    pub const fn long(mut self) -> Model {
+        self.long = true;
+        self
     }
 
     /// Readers execute full fences themselves.
@@ -51,6 +60,11 @@ impl Hits {
     }
 }
 
+/// Everything is asked for, however long it takes.
+pub fn full() -> bool {
+    std::env::var_os("TREERCU_FULL").is_some()
+}
+
 pub fn check(model: &Model) -> Outcome {
     silence_panics();
     let began = Instant::now();
@@ -62,11 +76,17 @@ pub fn check(model: &Model) -> Outcome {
     builder.max_branches = 10_000;
     let result = {
         let (executions, hits, body) = (executions.clone(), hits.clone(), model.body);
+        let run = move || {
+            executions.fetch_add(1, Ordering::Relaxed);
+            body(&hits);
+        };
         catch_unwind(AssertUnwindSafe(|| {
-            builder.check(move || {
-                executions.fetch_add(1, Ordering::Relaxed);
-                body(&hits);
-            });
+            if builder.log {
+                // This one sets a subscriber up for `LOOM_LOG`; its bounds come from the environment alone.
+                loom::model(run);
+            } else {
+                builder.check(run);
+            }
         }))
     };
     let hits = hits.0.load(Ordering::Relaxed);

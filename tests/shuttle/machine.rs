@@ -33,7 +33,15 @@ pub struct Machine {
 
 impl Machine {
     pub fn open(config: &Config) -> Machine {
-        let rig = Rig::new(config);
+        Machine::with(Rig::new(config))
+    }
+
+    /// The same, and callers carry out the grace-period kthread's steps.
+    pub fn driven(config: &Config) -> Machine {
+        Machine::with(Rig::driven(config, 2))
+    }
+
+    fn with(rig: Rig) -> Machine {
         let stop = Arc::new(AtomicBool::new(false));
         let ticker = {
             let (rig, stop) = (rig.clone(), stop.clone());
@@ -103,6 +111,18 @@ pub fn read(sections: u32) -> impl FnOnce(Handle, Oracle) + Send + 'static {
         for round in 0..sections {
             section(&handle, &oracle, round % 2 == 1);
             handle.quiescent();
+        }
+    }
+}
+
+/// Sections with long rests between them.
+pub fn rest_and_read(sections: u32) -> impl FnOnce(Handle, Oracle) + Send + 'static {
+    move |handle, oracle| {
+        for _ in 0..sections {
+            for _ in 0..20 {
+                thread::yield_now();
+            }
+            section(&handle, &oracle, false);
         }
     }
 }
