@@ -113,6 +113,9 @@ const MUTANTS: &[Mutant] = &[
     killed("done stored", &["wait: late completion"]),
     killed("crowd counted", &["wait: crowd"]),
     killed("crowd woken", &["wait: crowd"]),
+    // The end of a grace period.
+    killed("reported+others", &["quiescent: polled"]),
+    killed("root empty+others", &["quiescent: polled"]),
     // Who carries grace periods and ticks out.
     killed("callers taken late", &["synchronize: pushed late"]),
     killed("spinner gone+others", &["driven: 2 callers apart"]),

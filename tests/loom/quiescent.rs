@@ -6,7 +6,7 @@ use loom::sync::atomic::fence;
 use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use treercu::host::model::Rig;
+use treercu::host::model::{Kthread, Rig};
 use treercu::tree::watching::ContextTracking;
 
 /// Sections with quiescent states between them.
@@ -56,6 +56,44 @@ fn ticked(hits: &Hits) {
     }
     drop(reader.join().unwrap());
     updater.finish();
+}
+
+/// Somebody else than the kthread finds the grace period over. The kthread may not have taken a lock since the last
+/// report.
+fn polled(hits: &Hits) {
+    let rig = Rig::new(&config(1, "none"));
+    let shared = Protected::new();
+    let mut handle = rig.register_on(0);
+    let reader = thread::spawn({
+        let shared = shared.clone();
+        move || {
+            section(&handle, &shared);
+            handle.quiescent();
+            handle
+        }
+    });
+    shared.unpublish();
+    let cookie = rig.start_poll(0);
+    let mut kthread = Kthread::new(&rig, 0);
+    let kthread = thread::spawn(move || {
+        kthread.run(1);
+        kthread
+    });
+    // A thread of its own, which may run first whenever another one has to wait.
+    let poller = thread::spawn({
+        let (rig, shared, hits) = (rig.clone(), shared.clone(), hits.clone());
+        move || {
+            if rig.poll(cookie) {
+                shared.free();
+                hits.hit();
+            }
+        }
+    });
+    drop(reader.join().unwrap());
+    poller.join().unwrap();
+    let mut kthread = kthread.join().unwrap();
+    kthread.run(3);
+    assert!(rig.poll(cookie), "the grace period never ends");
 }
 
 /// A thread that blocks, which is a quiescent state, and goes on.
@@ -131,6 +169,7 @@ pub const MODELS: &[Model] = &[
     Model::new("quiescent: asked", 2, answers),
     Model::new("quiescent: blocks", 2, blocks),
     Model::new("quiescent: ticked", 2, ticked),
+    Model::new("quiescent: polled", 2, polled),
     Model::new("watching: through idle", 3, watching),
     Model::new("watching: interrupt", 3, watching_interrupt),
 ];
