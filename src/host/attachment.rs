@@ -72,8 +72,7 @@ impl Attachment {
             return false;
         };
         self.open = open;
-        // In the child of a fork nobody waits, and locks may be held by somebody who is not here.
-        if self.handle.slot().words.leave() && !self.handle.shared().is_forked() {
+        if self.handle.slot().words.leave() {
             self.handle.shared().left(self.handle.slot());
         }
         true

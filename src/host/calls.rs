@@ -138,7 +138,7 @@ impl Shared {
                 self.0.run_again(self.1);
             }
         }
-        if self.rcu.is_preemptible() {
+        if self.rcu.is_preemptible() || self.is_forked() {
             return f();
         }
         self.leave_scan_set(slot);
@@ -237,9 +237,15 @@ impl Shared {
         Ok(self.rcu.start_poll_full(host.ctx(), &mut host))
     }
 
+    // Slow paths of readers. In the child of a fork nobody waits for readers, and whoever holds a lock may not be
+    // there to let it go: they take none.
+
     /// `cond_resched()` of a non-preemptible thread.
     #[cold]
     pub(super) fn quiescent_slow(&self, slot: &Slot) {
+        if self.is_forked() {
+            return;
+        }
         let cpu = slot.cpu();
         let mut run = self.vcpus.get(cpu).run.lock();
         slot.words.clear_mark();
@@ -280,7 +286,7 @@ impl Shared {
     /// The first unlock-free entry after an extended quiescent state, and every entry without `membarrier`.
     #[cold]
     pub(super) fn enter_marked(&self, slot: &Slot) {
-        if slot.words.enter_slow() {
+        if slot.words.enter_slow() && !self.is_forked() {
             self.vcpus.join(slot);
         }
     }
@@ -288,7 +294,7 @@ impl Shared {
     #[cold]
     pub(super) fn left(&self, slot: &Slot) {
         // A mark on a non-preemptible thread asks for a quiescent state, which the end of a section is not.
-        if slot.words.leave_slow() && self.rcu.is_preemptible() {
+        if slot.words.leave_slow() && self.rcu.is_preemptible() && !self.is_forked() {
             self.leave_marked(slot);
         }
     }
