@@ -4,6 +4,7 @@ use super::callback::HostCb;
 use super::clock::monotonic_ns;
 use super::crowd::mark_of;
 use super::engine::Shared;
+use super::handle::own_nesting;
 use super::slot::Slot;
 use super::softirq::{SharedRef, invoking};
 use super::world::{Actor, Host};
@@ -78,16 +79,31 @@ impl Patience<'_> {
     }
 }
 
+#[cold]
+pub(super) fn inside(call: &'static str) -> Error {
+    Error::Misuse {
+        call,
+        reason: "called inside a read-side section, which it would wait for".to_owned(),
+        allowed: "outside read-side sections",
+    }
+}
+
 impl Shared {
     /// A blocking call may be made here.
     pub(super) fn may_block(&self, call: &'static str, slot: &Slot) -> Result<()> {
-        self.check(call)?;
+        // The thread may have a section open through its own attachment while it calls through a handle.
+        self.may_wait(call)?;
         if slot.words.nesting() > 0 {
-            return Err(Error::Misuse {
-                call,
-                reason: "called inside a read-side section, which it would wait for".to_owned(),
-                allowed: "outside read-side sections",
-            });
+            return Err(inside(call));
+        }
+        Ok(())
+    }
+
+    /// The same, as far as it can be told without a slot.
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<()> {
+        self.check(call)?;
+        if own_nesting(self) > 0 {
+            return Err(inside(call));
         }
         if invoking() == self.id {
             return Err(Error::Misuse {

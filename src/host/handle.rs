@@ -26,6 +26,11 @@ use std::ptr::NonNull;
 /// handle.synchronize().unwrap(); // would wait for `guard`
 /// drop(guard);
 /// ```
+///
+/// That holds for this handle only. A thread that waits by another way, through the engine or through a second handle,
+/// while a guard of this one is open waits for itself for ever, as in the kernel; nothing detects it but the stall
+/// report ([`Engine::stalls`]), since the fast path does not say which thread is inside. The other way round it is
+/// refused: sections of [`Engine::read_lock`] are counted by the thread, and every call that waits looks there.
 pub struct Handle {
     slot: NonNull<Slot>,
     /// Sections have words: preemptible.
@@ -346,6 +351,29 @@ fn find_slot(shared: &SharedRef) -> Result<NonNull<Slot>> {
     Ok(slot)
 }
 
+/// The calling thread's own attachment to this engine, if it has one.
+pub(super) fn attached(shared: &Shared) -> Option<NonNull<Slot>> {
+    let (id, slot) = LAST.get();
+    match NonNull::new(slot.cast_mut()) {
+        Some(slot) if id == shared.id => Some(slot),
+        _ => ATTACHMENTS
+            .try_with(|attachments| {
+                let list = attachments.list.borrow();
+                let found = list.iter().find(|handle| handle.engine_id() == shared.id);
+                found.map(|handle| handle.slot)
+            })
+            .ok()
+            .flatten(),
+    }
+}
+
+/// Sections that the calling thread has open through its own attachment to this engine.
+#[inline]
+pub(super) fn own_nesting(shared: &Shared) -> u64 {
+    // SAFETY: slots live as long as `shared`.
+    attached(shared).map_or(0, |slot| unsafe { slot.as_ref() }.words.nesting())
+}
+
 impl Drop for Attachments {
     fn drop(&mut self) {
         let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
@@ -428,6 +456,9 @@ impl Engine {
     }
 
     /// `synchronize_rcu()`: waits until every section that is open now has ended.
+    ///
+    /// Refused inside a section of the calling thread's own ([`Engine::read_lock`]), and in a callback. A section
+    /// that this thread has open through a [`Handle`] is not known here: the call would wait for it for ever.
     pub fn synchronize(&self) -> Result<Served> {
         let served = self.shared().synchronize(self.local()?, Patience(None))?;
         Ok(served.expect("nothing to give up for"))
