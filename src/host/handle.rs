@@ -232,12 +232,18 @@ impl Handle {
         Ok(())
     }
 
-    /// `start_poll_synchronize_rcu()`.
+    /// `start_poll_synchronize_rcu()`: a cookie, and a request for the grace period that it needs.
+    ///
+    /// As in the kernel, normal and expedited grace periods share the number behind this cookie, and those that overlap
+    /// add one number between them. So the requested grace period may have none of its own, where an expedited one was
+    /// in progress and ended their number first: the cookie then comes true with one grace period more, of either
+    /// kind, which nobody has requested. Where others make expedited calls, take
+    /// [`start_poll_full`](Self::start_poll_full), which always comes true by itself.
     pub fn start_poll(&self) -> Result<u64> {
         self.shared.start_poll(self.slot())
     }
 
-    /// `start_poll_synchronize_rcu_full()`.
+    /// `start_poll_synchronize_rcu_full()`: the same for a cookie that normal and expedited grace periods make true.
     pub fn start_poll_full(&self) -> Result<FullCookie> {
         self.shared.start_poll_full(self.slot())
     }
@@ -512,12 +518,18 @@ impl Engine {
         Ok(())
     }
 
-    /// `start_poll_synchronize_rcu()`.
+    /// `start_poll_synchronize_rcu()`: a cookie, and a request for the grace period that it needs.
+    ///
+    /// As in the kernel, normal and expedited grace periods share the number behind this cookie, and those that overlap
+    /// add one number between them. So the requested grace period may have none of its own, where an expedited one was
+    /// in progress and ended their number first: the cookie then comes true with one grace period more, of either
+    /// kind, which nobody has requested. Where others make expedited calls, take
+    /// [`start_poll_full`](Self::start_poll_full), which always comes true by itself.
     pub fn start_poll(&self) -> Result<u64> {
         self.shared().start_poll(self.local()?)
     }
 
-    /// `start_poll_synchronize_rcu_full()`.
+    /// `start_poll_synchronize_rcu_full()`: the same for a cookie that normal and expedited grace periods make true.
     pub fn start_poll_full(&self) -> Result<FullCookie> {
         self.shared().start_poll_full(self.local()?)
     }

@@ -332,6 +332,11 @@ impl PyEngine {
     }
 
     /// `start_poll_synchronize_rcu()`: the same, and a request for the grace period that it needs.
+    ///
+    /// As in the kernel, normal and expedited grace periods that overlap share one number, and this cookie counts
+    /// numbers. So where an expedited one was in progress, the requested one may have no number of its own: the cookie
+    /// then comes true with one grace period more, of either kind, which nobody has requested. Where others make
+    /// expedited calls, take `start_poll_full()`, which always comes true by itself.
     fn start_poll(&self, py: Python<'_>) -> PyResult<u64> {
         book::with(self.core.engine(), "start_poll", |attachment| {
             attachment.start_poll()
