@@ -73,8 +73,12 @@ impl Patience<'_> {
         self.0.is_some_and(|reason| reason.now())
     }
 
+    pub(super) fn every(self) -> Option<Duration> {
+        self.0.and_then(|reason| reason.every())
+    }
+
     fn every_ns(self) -> Option<u64> {
-        let every = self.0.and_then(|reason| reason.every())?;
+        let every = self.every()?;
         Some(every.as_nanos().min(u128::from(u64::MAX / 2)) as u64)
     }
 }

@@ -428,7 +428,7 @@ impl PyEngine {
 
     /// Closes the engine: refuses new calls, ends the grace period in progress without waits between its scans,
     /// has what was queued run (`remaining="run"`) or dropped (`"drop"`), never before its grace period is over, and
-    /// joins the threads. The first call closes; later ones return at once.
+    /// joins the threads. The first call closes; others return when it is done.
     ///
     /// timeout: seconds to wait for readers inside a section and for callables; 0 waits for nothing. Then, or at
     /// Ctrl-C, the engine closes all the same, and what waits is never run. `StallError` names the threads that were
