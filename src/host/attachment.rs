@@ -100,6 +100,11 @@ impl Attachment {
         self.handle.barrier_unless(reason)
     }
 
+    /// See [`Handle::cpu_offline_unless`].
+    pub fn cpu_offline_unless(&mut self, cpu: u32, reason: &dyn GiveUp) -> Result<Option<()>> {
+        self.handle.cpu_offline_unless(cpu, reason)
+    }
+
     /// See [`Handle::kicker`].
     pub fn kicker(&self) -> Kicker {
         self.handle.kicker()

@@ -1,5 +1,6 @@
 //! The host world on real threads: order and bounds, never exact times.
 
+mod hotplug;
 mod life;
 mod protection;
 mod waits;

@@ -419,11 +419,25 @@ impl PyEngine {
         py.detach(|| self.core.engine().cpu_online(cpu)).or_raise(py)
     }
 
-    /// Takes a virtual CPU offline; its threads and callbacks go on on others. `ConfigError` where it is not online,
-    /// or the last one.
-    fn cpu_offline(&self, py: Python<'_>, cpu: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Takes a virtual CPU offline; its threads and callbacks go on on others. True, or False when `cancel` ended the
+    /// call: the CPU stays online then.
+    ///
+    /// `ConfigError` where it is not online, or the last one; `MisuseError` inside a section. `HostError` after 5 s:
+    /// a thread there passes no quiescent state (`preempt="none"`, `"voluntary"`), or a callback does not return.
+    #[pyo3(signature = (cpu, *, cancel=None))]
+    fn cpu_offline(
+        &self,
+        py: Python<'_>,
+        cpu: &Bound<'_, PyAny>,
+        cancel: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
         let cpu = cpu_number(cpu)?;
-        py.detach(|| self.core.engine().cpu_offline(cpu)).or_raise(py)
+        let token = cancel_token(cancel)?;
+        let token = token.as_ref().map(Py::get);
+        let done = self.wait(py, "cpu_offline", token, |attachment, reason| {
+            attachment.cpu_offline_unless(cpu, reason)
+        })?;
+        Ok(done.is_some())
     }
 
     /// Closes the engine: refuses new calls, ends the grace period in progress without waits between its scans,
