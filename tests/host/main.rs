@@ -3,6 +3,7 @@
 mod hotplug;
 mod life;
 mod protection;
+mod quarantine;
 mod waits;
 
 use std::time::{Duration, Instant};
