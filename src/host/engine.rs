@@ -266,6 +266,7 @@ impl Shared {
     /// What is said where closing does not come to its end in time.
     fn unfinished(&self, deadline: Duration) -> Error {
         Error::Stall {
+            is_virtual: false,
             gp_seq: self.rcu.gp_seq() as i64,
             waited_s: deadline.as_secs(),
             cpus: self.rcu.holdouts(),

@@ -149,6 +149,7 @@ fn raise(py: Python<'_>, trouble: Trouble, timeout: Duration) -> PyErr {
                 gp_seq,
                 waited_s,
                 cpus,
+                ..
             },
             readers,
         ) => {
