@@ -582,6 +582,7 @@ def _torture(args: argparse.Namespace) -> int:
     seed: Any = _number(args.seed)
     progress = False if args.quiet else None
     code = DONE
+    began = time.perf_counter()
     try:
         report = torture(args.scenario, seconds=seconds, world=args.world, seed=seed, progress=progress)
     except Interrupted as interrupted:
@@ -589,7 +590,8 @@ def _torture(args: argparse.Namespace) -> int:
             raise
         report, code = interrupted.report, INTERRUPTED
     if args.json:
-        _print_json(report.to_dict())
+        # `seconds` was asked for and `ran_s` is how long the writers and readers were at it.
+        _print_json({**report.to_dict(), "wall_s": time.perf_counter() - began})
     else:
         print(report.text, end="")
     if code == DONE and report.verdict != "SUCCESS":
