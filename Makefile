@@ -11,7 +11,7 @@ help:
 	@echo "make tsan       the host world's tests under ThreadSanitizer (see tests/README.md for what it cannot see)"
 	@echo "make lint       rustfmt, clippy with and without Python, ruff, mypy"
 	@echo "make notebooks  run every notebook in full"
-	@echo "make bench      what the simulator itself costs: floods, and the calendar alone"
+	@echo "make bench      what the simulator itself costs: floods, the calendar alone; expedited grace periods; the peers"
 	@echo "make bench-overhead"
 	@echo "                what driving a flood on real threads from Python costs, beside Rust"
 	@echo "make long       20,000 random machines, 20,000 latch floods, a minute of each torture scenario, model checks,"
@@ -41,6 +41,7 @@ notebooks: venv
 bench:
 	cargo bench --bench flood
 	cargo bench --bench calendar
+	cargo bench --bench expedited
 	cargo bench --bench peers
 
 bench-overhead: venv

@@ -28,15 +28,23 @@ pub enum Error {
         /// What takes the most.
         what: String,
     },
-    /// A grace period made no progress for ten stall timeouts of virtual time.
+    /// A grace period did not end: for ten stall timeouts in virtual time, or while an engine was closed.
     #[error(
-        "grace period {gp_seq} did not end within {waited_s} s of virtual time; waiting for CPUs {cpus:?}; allowed: every CPU must pass a quiescent state (idle, user mode, a context switch)"
+        "grace period {gp_seq} did not end within {waited_s} s of {}; waiting for CPUs {cpus:?}; allowed: {}",
+        if *is_virtual { "virtual time" } else { "real time" },
+        if *is_virtual {
+            "every CPU must pass a quiescent state (idle, user mode, a context switch)"
+        } else {
+            "readers that leave their sections in time"
+        }
     )]
     Stall {
         /// `gp_seq` of the grace period that did not end.
         gp_seq: i64,
-        /// Virtual seconds since it started.
+        /// Virtual seconds since it started; real ones since somebody waited for it.
         waited_s: u64,
+        /// The seconds are virtual ones.
+        is_virtual: bool,
         /// CPUs that still owe a quiescent state.
         cpus: Vec<u32>,
     },

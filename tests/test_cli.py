@@ -108,6 +108,27 @@ def test_several_workloads(capfd: pytest.CaptureFixture[str]) -> None:
     }
 
 
+@pytest.mark.parametrize("world", ["simulate", "measure"])
+def test_a_mix_is_named_with_its_parts_or_before_them(capfd: pytest.CaptureFixture[str], world: str) -> None:
+    flood, readers = rcu.SyncFlood(tasks=2, calls=20), rcu.Readers(tasks=1, sections=50, section_us="uniform:1:5")
+    words = "--workload sync-flood --tasks 2 --calls 20 --workload readers --sections 50 --section-us uniform:1:5"
+    mix = rcu.Mix([flood, readers])
+    ways = (
+        ["--workload", "mix", *words.split()],
+        ["--workload", "mix", "--parts", json.dumps(mix.to_dict()["parts"])],
+        ["--workload", "mix", "--parts", json.dumps([flood.to_dict()]), *words.split()[6:]],
+    )
+    for way in ways:
+        code, out, err = here(capfd, world, "--set", "nr_cpus=2", "--set", "hz=1000", *way, "--json")
+        assert (code, err) == (0, "")
+        result = one_object(out)
+        assert (result["workload"], result["calls"]) == (mix.to_dict(), 40)
+    # Of one part it is a mix all the same.
+    way = ["--workload", "mix", "--workload", "sync-flood", "--calls", "3"]
+    result = one_object(here(capfd, world, "--set", "nr_cpus=2", *way, "--json")[1])
+    assert result["workload"] == rcu.Mix([rcu.SyncFlood(calls=3)]).to_dict()
+
+
 FLAGS = {
     "sync-flood": "--tasks 2 --calls 3 --duration-ms 90.5 --placement 1 --start-skew-us 2 --interval-us 9 "
     "--kind poll-full",
@@ -216,7 +237,18 @@ BAD = {
     "simulate --workload cpu-load --cpus 3-1": "cpus=3-1: ",
     "simulate --workload cpu-load --cpus 1,,2": "cpus=1,,2: ",
     "simulate --workload cpu-load --mode idle": "mode='idle': ",
-    "simulate --workload mix": "workload=mix: ",
+    "simulate --workload mix": "workload=mix: no parts; allowed: --parts JSON, or further --workload NAME",
+    "measure --workload mix": "workload=mix: no parts; ",
+    "simulate --workload mix --tasks 4": "tasks=4: no field of mix; allowed: --parts",
+    "simulate --workload sync-flood --parts []": "parts=[]: no field of sync-flood; ",
+    "simulate --workload mix --parts []": "parts=[]: not a list of workloads; ",
+    "simulate --workload mix --parts {": "parts={: not JSON; ",
+    "simulate --workload mix --parts [7]": "parts=7: no such workload; ",
+    'simulate --workload mix --parts [{"type":"mix"}]': 'parts="mix": no such workload; ',
+    'simulate --workload mix --parts [{"type":[]}]': "parts=[]: no such workload; ",
+    'simulate --workload mix --parts [{"type":"readers","calls":1}]': "calls=1: no field of readers; ",
+    'simulate --workload mix --parts [{"type":"sync-flood","tasks":0}]': "tasks=0: ",
+    'simulate --workload mix --parts [{"type":"cpu-load"}]': "duration_ms=0: ",
     "simulate --workload sync-flood --kind expedite": "kind='expedite': ",
     "simulate --workload sync-flood --kind 1": "kind=1: ",
     "simulate --workload readers": "duration_ms=0: ",
@@ -273,6 +305,7 @@ LONG = [
     "simulate --workload sync-flood --tasks {}",
     "simulate --workload sync-flood --duration-ms {}", "simulate --workload sync-flood --placement {}",
     "simulate --workload readers --gap-us {}", "simulate --workload cpu-load --cpus {}", "simulate --{}",
+    "simulate --workload mix --parts {}", "simulate --workload mix --parts [{}]",
     "simulate {}", "reproduce {}", "reproduce early-qs --seed {}", "reproduce early-qs --threads {}",
     "tunables --kernel {}", "{}",
 ]  # fmt: skip

@@ -192,6 +192,24 @@ def test_closing_waits_for_readers_until_its_timeout_and_names_them() -> None:
     assert ran == []
 
 
+def test_a_second_close_returns_when_the_first_is_done() -> None:
+    engine = rcu.Engine(config())
+    running, go, done = threading.Event(), threading.Event(), []
+    engine.call(lambda: (running.set(), go.wait(), done.append(True)))
+    assert running.wait(SOON_S)
+    first = threading.Thread(target=engine.close)
+    first.start()
+    eventually(lambda: engine.state != "open")
+    with pytest.raises(rcu.HostError, match="another thread is closing the engine and is not done after timeout=0.05"):
+        engine.close(timeout=0.05)
+    threading.Timer(0.05, go.set).start()
+    engine.close()
+    assert done == [True]
+    assert engine.state == "closed"
+    first.join(SOON_S)
+    engine.close()
+
+
 def test_closing_does_not_wait_for_ever_for_a_callable() -> None:
     engine = rcu.Engine(config())
     go, ran = threading.Event(), []
@@ -754,6 +772,27 @@ def test_hotplug(engine: rcu.Engine) -> None:
         engine.cpu_online(0)
     engine.cpu_online(1)
     assert engine.online_cpus == [0, 1]
+
+
+def test_hotplug_inside_a_section_is_refused(engine: rcu.Engine) -> None:
+    refused = pytest.raises(rcu.MisuseError, match="cpu_offline: called inside a read-side section")
+    with engine.read_lock(), refused:
+        engine.cpu_offline(1)
+    assert engine.online_cpus == [0, 1]
+
+
+def test_hotplug_can_be_given_up() -> None:
+    with rcu.Engine(config("none")) as engine, Reader(engine):
+        token = rcu.CancelToken()
+        timer = threading.Timer(0.2, token.cancel)
+        timer.start()
+        began = time.monotonic()
+        # The reader is on one of the two, which has to wait for it.
+        gone = [cpu for cpu in (0, 1) if engine.cpu_offline(cpu, cancel=token) and engine.cpu_online(cpu) is None]
+        assert len(gone) < 2
+        assert time.monotonic() - began < 4
+        assert engine.online_cpus == [0, 1]
+        timer.join()
 
 
 def test_the_repr_says_what_it_is_doing(full: rcu.Engine) -> None:

@@ -54,6 +54,11 @@ _WORKLOADS: dict[str, Any] = {
 }
 
 
+# Its parts are given with it, or as workloads of their own.
+_MIX = "mix"
+_NAMES = [*_WORKLOADS, _MIX]
+
+
 class _BadInput(Exception):
     """Bad input that no engine error describes; the text is one line."""
 
@@ -64,6 +69,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _fields(name: str) -> list[str]:
+    if name == _MIX:
+        return ["parts"]
     return [field for field in _WORKLOADS[name]().to_dict() if field != "type"]
 
 
@@ -71,8 +78,8 @@ class _Workload(argparse.Action):
     """`--workload NAME` begins a workload; its flags follow."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        if values not in _WORKLOADS:
-            allowed = f"{', '.join(_WORKLOADS)} (repeat --workload for several at once)"
+        if values not in _NAMES:
+            allowed = f"{', '.join(_NAMES)} (repeat --workload for several at once)"
             raise _BadInput(f"workload={_cut(values)}: no such workload; allowed: {allowed}")
         namespace.workloads = [*(namespace.workloads or []), (values, {})]
 
@@ -84,7 +91,7 @@ class _WorkloadField(argparse.Action):
         if not namespace.workloads:
             raise _BadInput(
                 f"{self.dest}={_cut(values)}: belongs to no workload; "
-                f"allowed: after --workload NAME, one of {', '.join(_WORKLOADS)}"
+                f"allowed: after --workload NAME, one of {', '.join(_NAMES)}"
             )
         name, fields = namespace.workloads[-1]
         if self.dest not in _fields(name):
@@ -172,15 +179,49 @@ def _cpu_list(text: str) -> str | list[int]:
     return cpus
 
 
-def _build_workload(given: list[tuple[str, dict[str, str]]] | None) -> Any:
+def _parts(text: str) -> list[Any]:
+    """The parts of a mix in JSON, as `--json` prints them."""
+    allowed = 'a JSON list such as [{"type": "sync-flood", "tasks": 4}, {"type": "readers", "sections": 9}]'
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _BadInput(f"parts={_cut(text)}: not JSON; allowed: {allowed}") from None
+    if not isinstance(items, list) or not items:
+        raise _BadInput(f"parts={_cut(text)}: not a list of workloads; allowed: {allowed}")
     parts = []
-    for name, texts in given or [("sync-flood", {})]:
+    for item in items:
+        name = item.get("type") if isinstance(item, dict) else None
+        if not isinstance(name, str) or name not in _WORKLOADS:
+            shown = json.dumps(item if name is None else name)
+            names = ", ".join(_WORKLOADS)
+            raise _BadInput(f"parts={_cut(shown)}: no such workload; allowed: a type of {names}")
+        fields = {field: value for field, value in item.items() if field != "type"}
+        for field, value in fields.items():
+            if field not in _fields(name):
+                known = ", ".join(_fields(name))
+                raise _BadInput(f"{_cut(field)}={_cut(json.dumps(value))}: no field of {name}; allowed: {known}")
+        parts.append(_WORKLOADS[name](**fields))
+    return parts
+
+
+def _build_workload(given: list[tuple[str, dict[str, str]]] | None) -> Any:
+    parts: list[Any] = []
+    given = given or [("sync-flood", {})]
+    for name, texts in given:
+        if name == _MIX:
+            parts.extend(_parts(texts["parts"]) if "parts" in texts else [])
+            continue
         # What is no number stays text; the class reads or refuses it by the field's name.
         fields = {
             field: _cpu_list(text) if field == "cpus" else _number(text) for field, text in texts.items()
         }
         parts.append(_WORKLOADS[name](**fields))
-    return parts[0] if len(parts) == 1 else Mix(parts)
+    if not parts:
+        raise _BadInput(
+            f"workload={_MIX}: no parts; allowed: --parts JSON, or further --workload NAME, each with its flags"
+        )
+    named = any(name == _MIX for name, _ in given)
+    return Mix(parts) if named or len(parts) > 1 else parts[0]
 
 
 def _split_settings(settings: Sequence[str] | None) -> tuple[dict[str, str], dict[str, Any]]:
@@ -286,11 +327,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action=_Workload,
         dest="workloads",
         metavar="NAME",
-        help=f"{', '.join(_WORKLOADS)}; the flags that follow belong to it; may be repeated",
+        help=f"{', '.join(_NAMES)}; the flags that follow belong to it; may be repeated: all run side by side",
     )
     group = parser.add_argument_group("fields of a workload, after its --workload")
     owners: dict[str, list[str]] = {}
-    for name in _WORKLOADS:
+    for name in _NAMES:
         for field in _fields(name):
             owners.setdefault(field, []).append(name)
     for field, names in owners.items():
@@ -300,8 +341,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
             action=_WorkloadField,
             dest=field,
             default=argparse.SUPPRESS,
-            metavar="VALUE",
-            help=f"of {', '.join(names)}",
+            metavar="JSON" if field == "parts" else "VALUE",
+            help="of mix: its workloads, as --json prints them; or name them by --workload"
+            if field == "parts"
+            else f"of {', '.join(names)}",
         )
 
 
@@ -589,6 +632,7 @@ def _torture(args: argparse.Namespace) -> int:
     seed: Any = _number(args.seed)
     progress = False if args.quiet else None
     code = DONE
+    began = time.perf_counter()
     try:
         report = torture(args.scenario, seconds=seconds, world=args.world, seed=seed, progress=progress)
     except Interrupted as interrupted:
@@ -596,7 +640,8 @@ def _torture(args: argparse.Namespace) -> int:
             raise
         report, code = interrupted.report, INTERRUPTED
     if args.json:
-        _print_json(report.to_dict())
+        # `seconds` was asked for and `ran_s` is how long the writers and readers were at it.
+        _print_json({**report.to_dict(), "wall_s": time.perf_counter() - began})
     else:
         print(report.text, end="")
     if code == DONE and report.verdict != "SUCCESS":

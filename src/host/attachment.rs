@@ -72,8 +72,7 @@ impl Attachment {
             return false;
         };
         self.open = open;
-        // In the child of a fork nobody waits, and locks may be held by somebody who is not here.
-        if self.handle.slot().words.leave() && !self.handle.shared().is_forked() {
+        if self.handle.slot().words.leave() {
             self.handle.shared().left(self.handle.slot());
         }
         true
@@ -99,6 +98,11 @@ impl Attachment {
     /// See [`Handle::barrier_unless`].
     pub fn barrier_unless(&mut self, reason: &dyn GiveUp) -> Result<Option<()>> {
         self.handle.barrier_unless(reason)
+    }
+
+    /// See [`Handle::cpu_offline_unless`].
+    pub fn cpu_offline_unless(&mut self, cpu: u32, reason: &dyn GiveUp) -> Result<Option<()>> {
+        self.handle.cpu_offline_unless(cpu, reason)
     }
 
     /// See [`Handle::kicker`].

@@ -4,6 +4,7 @@ use super::callback::HostCb;
 use super::clock::monotonic_ns;
 use super::crowd::mark_of;
 use super::engine::Shared;
+use super::handle::own_nesting;
 use super::slot::Slot;
 use super::softirq::{SharedRef, invoking};
 use super::world::{Actor, Host};
@@ -72,22 +73,41 @@ impl Patience<'_> {
         self.0.is_some_and(|reason| reason.now())
     }
 
+    pub(super) fn every(self) -> Option<Duration> {
+        self.0.and_then(|reason| reason.every())
+    }
+
     fn every_ns(self) -> Option<u64> {
-        let every = self.0.and_then(|reason| reason.every())?;
+        let every = self.every()?;
         Some(every.as_nanos().min(u128::from(u64::MAX / 2)) as u64)
+    }
+}
+
+#[cold]
+pub(super) fn inside(call: &'static str) -> Error {
+    Error::Misuse {
+        call,
+        reason: "called inside a read-side section, which it would wait for".to_owned(),
+        allowed: "outside read-side sections",
     }
 }
 
 impl Shared {
     /// A blocking call may be made here.
     pub(super) fn may_block(&self, call: &'static str, slot: &Slot) -> Result<()> {
-        self.check(call)?;
+        // The thread may have a section open through its own attachment while it calls through a handle.
+        self.may_wait(call)?;
         if slot.words.nesting() > 0 {
-            return Err(Error::Misuse {
-                call,
-                reason: "called inside a read-side section, which it would wait for".to_owned(),
-                allowed: "outside read-side sections",
-            });
+            return Err(inside(call));
+        }
+        Ok(())
+    }
+
+    /// The same, as far as it can be told without a slot.
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<()> {
+        self.check(call)?;
+        if own_nesting(self) > 0 {
+            return Err(inside(call));
         }
         if invoking() == self.id {
             return Err(Error::Misuse {
@@ -138,7 +158,7 @@ impl Shared {
                 self.0.run_again(self.1);
             }
         }
-        if self.rcu.is_preemptible() {
+        if self.rcu.is_preemptible() || self.is_forked() {
             return f();
         }
         self.leave_scan_set(slot);
@@ -245,9 +265,15 @@ impl Shared {
         Ok(self.rcu.start_poll_full(host.ctx(), &mut host))
     }
 
+    // Slow paths of readers. In the child of a fork nobody waits for readers, and whoever holds a lock may not be
+    // there to let it go: they take none.
+
     /// `cond_resched()` of a non-preemptible thread.
     #[cold]
     pub(super) fn quiescent_slow(&self, slot: &Slot) {
+        if self.is_forked() {
+            return;
+        }
         let cpu = slot.cpu();
         let mut run = self.vcpus.get(cpu).run.lock();
         slot.words.clear_mark();
@@ -293,7 +319,7 @@ impl Shared {
     /// The first unlock-free entry after an extended quiescent state, and every entry without `membarrier`.
     #[cold]
     pub(super) fn enter_marked(&self, slot: &Slot) {
-        if slot.words.enter_slow() && !mutated("join skipped") {
+        if slot.words.enter_slow() && !self.is_forked() && !mutated("join skipped") {
             self.vcpus.join(slot);
         }
     }
@@ -301,7 +327,7 @@ impl Shared {
     #[cold]
     pub(super) fn left(&self, slot: &Slot) {
         // A mark on a non-preemptible thread asks for a quiescent state, which the end of a section is not.
-        if slot.words.leave_slow() && self.rcu.is_preemptible() {
+        if slot.words.leave_slow() && self.rcu.is_preemptible() && !self.is_forked() {
             self.leave_marked(slot);
         }
     }

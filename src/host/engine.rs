@@ -5,6 +5,7 @@ use super::calls::{GiveUp, Patience};
 use super::clock::{Clock, monotonic_ns};
 use super::crowd::Crowd;
 use super::gp_thread::GpControl;
+use super::handle::own_nesting;
 use super::order::{FenceMode, HeavyFence};
 use super::os::{self, ParkMode};
 use super::park::Parking;
@@ -18,7 +19,7 @@ use super::world::{Actor, Host};
 use crate::config::{Config, Tunables};
 use crate::error::{Error, Result};
 use crate::stats::{Counters, GracePeriods};
-use crate::sync::{AtomicU32, Ordering, Tally, WorldLock};
+use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, Tally, WorldLock};
 use crate::trace::{MAX_TRACE_LIMIT, Trace};
 use crate::tree::{Rcu, Snapshot};
 use crossbeam_utils::CachePadded;
@@ -159,6 +160,9 @@ pub(super) struct Shared {
     pub failed: WorldLock<Vec<String>>,
     /// One change of the set of online vCPUs at a time.
     pub hotplug: WorldLock<()>,
+    /// The close that began first is done, threads joined and all.
+    finished: Mutex<bool>,
+    on_finished: Condvar,
     state: AtomicU32,
     phase: AtomicU32,
     /// Forks of the process before the engine was opened.
@@ -223,6 +227,8 @@ impl Shared {
             threads: WorldLock::default(),
             failed: WorldLock::default(),
             hotplug: WorldLock::new(()),
+            finished: Mutex::new(false),
+            on_finished: Condvar::new(),
             state: AtomicU32::new(State::Open as u32),
             phase: AtomicU32::new(0),
             forks: os::forks(),
@@ -303,6 +309,41 @@ impl Shared {
             slot.wait.kick(self.parking);
         }
         self.crowd.wake(self.parking, super::crowd::ALL);
+    }
+
+    /// Waits until the close that began first is done. False: the time (ns of the monotonic clock) came, or a reason
+    /// to give up, before that.
+    fn wait_closed(&self, until: u64, patience: Patience<'_>) -> bool {
+        /// Nobody kicks who waits here, so that a reason which does not say how often it wants to be asked is
+        /// asked this often.
+        const LOOK: Duration = Duration::from_millis(10);
+        let every = patience.every().map_or(LOOK, |every| every.min(LOOK));
+        let mut finished = self.finished.lock();
+        while !*finished {
+            let now = monotonic_ns();
+            if now >= until {
+                return false;
+            }
+            // Asking may take long: somebody who wants the lock meanwhile is to get it.
+            if parking_lot::MutexGuard::unlocked(&mut finished, || patience.is_over()) {
+                return false;
+            }
+            if !*finished {
+                self.on_finished
+                    .wait_for(&mut finished, every.min(Duration::from_nanos(until - now)));
+            }
+        }
+        true
+    }
+
+    /// What is said where closing does not come to its end in time.
+    fn unfinished(&self, deadline: Duration) -> Error {
+        Error::Stall {
+            is_virtual: false,
+            gp_seq: self.rcu.gp_seq() as i64,
+            waited_s: deadline.as_secs(),
+            cpus: self.rcu.holdouts(),
+        }
     }
 
     /// Attaches a thread to a vCPU.
@@ -591,20 +632,32 @@ impl Engine {
     }
 
     /// Closes the engine: refuses new calls, ends the grace period in progress without waits between its
-    /// scans, waits for readers, has the callbacks that wait run or dropped, and joins the threads.
+    /// scans, waits for readers, has the callbacks that wait run or dropped, and joins the threads. The first call
+    /// does it; others return when it is done.
     ///
-    /// Error: after `deadline` some reader still was inside a section. The engine is closed all the same;
-    /// callbacks that waited for that reader are leaked, never invoked early.
+    /// Errors: after `deadline` some reader still was inside a section. The engine is closed all the same;
+    /// callbacks that waited for that reader are leaked, never invoked early. A call that waits for another one's
+    /// close gives up at its own deadline, and the other one goes on. Refused in a callback, and inside a section of
+    /// the calling thread's own attachment, which it would wait for; a section of a [`Handle`](super::Handle) is
+    /// waited for like anybody else's.
     pub fn close(&self, remaining: Remaining, deadline: Duration) -> Result<()> {
-        // The calling thread is not to be waited for.
-        self.detach();
-        close(self.shared(), remaining, deadline, Patience(None))
+        self.close_with(remaining, deadline, Patience(None))
     }
 
     /// The same; a reason to give up is as good as the end of the deadline.
     pub fn close_unless(&self, remaining: Remaining, deadline: Duration, reason: &dyn GiveUp) -> Result<()> {
+        self.close_with(remaining, deadline, Patience(Some(reason)))
+    }
+
+    fn close_with(&self, remaining: Remaining, deadline: Duration, patience: Patience<'_>) -> Result<()> {
+        let shared = self.shared();
+        let waits = !deadline.is_zero() && shared.state() != State::Closed && !shared.is_forked();
+        if waits && own_nesting(shared) > 0 {
+            return Err(super::calls::inside("close"));
+        }
+        // The calling thread is not to be waited for.
         self.detach();
-        close(self.shared(), remaining, deadline, Patience(Some(reason)))
+        close(shared, remaining, deadline, patience)
     }
 }
 
@@ -616,6 +669,7 @@ fn close(shared: &SharedRef, remaining: Remaining, deadline: Duration, patience:
             allowed: "outside callbacks",
         });
     }
+    let until = monotonic_ns().saturating_add(deadline.as_nanos().min(u128::from(u64::MAX / 2)) as u64);
     if shared
         .state
         .compare_exchange(
@@ -626,7 +680,11 @@ fn close(shared: &SharedRef, remaining: Remaining, deadline: Duration, patience:
         )
         .is_err()
     {
-        return Ok(());
+        return if shared.is_forked() || shared.wait_closed(until, patience) {
+            Ok(())
+        } else {
+            Err(shared.unfinished(deadline))
+        };
     }
     if shared.is_forked() {
         // In the child of a fork there is nobody to wait for, and somebody who is not here may hold any lock. The
@@ -637,7 +695,7 @@ fn close(shared: &SharedRef, remaining: Remaining, deadline: Duration, patience:
     let discard = if remaining == Remaining::Drop { DISCARD } else { 0 };
     shared.phase.fetch_or(HURRIED | discard, Ordering::SeqCst);
     shared.wake_all();
-    let left = finish(shared, deadline, patience);
+    let left = finish(shared, deadline, until, patience);
     shared.phase.fetch_or(STOP, Ordering::SeqCst);
     shared.state.store(State::Closed as u32, Ordering::SeqCst);
     shared.wake_all();
@@ -649,15 +707,16 @@ fn close(shared: &SharedRef, remaining: Remaining, deadline: Duration, patience:
             let _ = thread.join();
         }
     }
+    *shared.finished.lock() = true;
+    shared.on_finished.notify_all();
     left
 }
 
 /// Waits until nothing is under way: every callback done, no grace period in progress, nobody blocked.
-fn finish(shared: &SharedRef, deadline: Duration, patience: Patience<'_>) -> Result<()> {
+fn finish(shared: &SharedRef, deadline: Duration, until: u64, patience: Patience<'_>) -> Result<()> {
     if deadline.is_zero() {
         return Ok(());
     }
-    let until = monotonic_ns().saturating_add(deadline.as_nanos().min(u128::from(u64::MAX / 2)) as u64);
     let Some(slot) = shared.slots.take() else {
         return Ok(());
     };
@@ -685,9 +744,5 @@ fn finish(shared: &SharedRef, deadline: Duration, patience: Patience<'_>) -> Res
         shared.slots.put_back(slot);
         return Ok(());
     }
-    Err(Error::Stall {
-        gp_seq: shared.rcu.gp_seq() as i64,
-        waited_s: deadline.as_secs(),
-        cpus: shared.rcu.holdouts(),
-    })
+    Err(shared.unfinished(deadline))
 }

@@ -26,6 +26,11 @@ use std::ptr::NonNull;
 /// handle.synchronize().unwrap(); // would wait for `guard`
 /// drop(guard);
 /// ```
+///
+/// That holds for this handle only. A thread that waits by another way, through the engine or through a second handle,
+/// while a guard of this one is open waits for itself for ever, as in the kernel; nothing detects it but the stall
+/// report ([`Engine::stalls`]), since the fast path does not say which thread is inside. The other way round it is
+/// refused: sections of [`Engine::read_lock`] are counted by the thread, and every call that waits looks there.
 pub struct Handle {
     slot: NonNull<Slot>,
     /// Sections have words: preemptible.
@@ -227,12 +232,18 @@ impl Handle {
         Ok(())
     }
 
-    /// `start_poll_synchronize_rcu()`.
+    /// `start_poll_synchronize_rcu()`: a cookie, and a request for the grace period that it needs.
+    ///
+    /// As in the kernel, normal and expedited grace periods share the number behind this cookie, and those that overlap
+    /// add one number between them. So the requested grace period may have none of its own, where an expedited one was
+    /// in progress and ended their number first: the cookie then comes true with one grace period more, of either
+    /// kind, which nobody has requested. Where others make expedited calls, take
+    /// [`start_poll_full`](Self::start_poll_full), which always comes true by itself.
     pub fn start_poll(&self) -> Result<u64> {
         self.shared.start_poll(self.slot())
     }
 
-    /// `start_poll_synchronize_rcu_full()`.
+    /// `start_poll_synchronize_rcu_full()`: the same for a cookie that normal and expedited grace periods make true.
     pub fn start_poll_full(&self) -> Result<FullCookie> {
         self.shared.start_poll_full(self.slot())
     }
@@ -354,6 +365,29 @@ fn find_slot(shared: &SharedRef) -> Result<NonNull<Slot>> {
     Ok(slot)
 }
 
+/// The calling thread's own attachment to this engine, if it has one.
+pub(super) fn attached(shared: &Shared) -> Option<NonNull<Slot>> {
+    let (id, slot) = LAST.get();
+    match NonNull::new(slot.cast_mut()) {
+        Some(slot) if id == shared.id => Some(slot),
+        _ => ATTACHMENTS
+            .try_with(|attachments| {
+                let list = attachments.list.borrow();
+                let found = list.iter().find(|handle| handle.engine_id() == shared.id);
+                found.map(|handle| handle.slot)
+            })
+            .ok()
+            .flatten(),
+    }
+}
+
+/// Sections that the calling thread has open through its own attachment to this engine.
+#[inline]
+pub(super) fn own_nesting(shared: &Shared) -> u64 {
+    // SAFETY: slots live as long as `shared`.
+    attached(shared).map_or(0, |slot| unsafe { slot.as_ref() }.words.nesting())
+}
+
 impl Drop for Attachments {
     fn drop(&mut self) {
         let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
@@ -436,6 +470,9 @@ impl Engine {
     }
 
     /// `synchronize_rcu()`: waits until every section that is open now has ended.
+    ///
+    /// Refused inside a section of the calling thread's own ([`Engine::read_lock`]), and in a callback. A section
+    /// that this thread has open through a [`Handle`] is not known here: the call would wait for it for ever.
     pub fn synchronize(&self) -> Result<Served> {
         let served = self.shared().synchronize(self.local()?, Patience(None))?;
         Ok(served.expect("nothing to give up for"))
@@ -489,12 +526,18 @@ impl Engine {
         Ok(())
     }
 
-    /// `start_poll_synchronize_rcu()`.
+    /// `start_poll_synchronize_rcu()`: a cookie, and a request for the grace period that it needs.
+    ///
+    /// As in the kernel, normal and expedited grace periods share the number behind this cookie, and those that overlap
+    /// add one number between them. So the requested grace period may have none of its own, where an expedited one was
+    /// in progress and ended their number first: the cookie then comes true with one grace period more, of either
+    /// kind, which nobody has requested. Where others make expedited calls, take
+    /// [`start_poll_full`](Self::start_poll_full), which always comes true by itself.
     pub fn start_poll(&self) -> Result<u64> {
         self.shared().start_poll(self.local()?)
     }
 
-    /// `start_poll_synchronize_rcu_full()`.
+    /// `start_poll_synchronize_rcu_full()`: the same for a cookie that normal and expedited grace periods make true.
     pub fn start_poll_full(&self) -> Result<FullCookie> {
         self.shared().start_poll_full(self.local()?)
     }

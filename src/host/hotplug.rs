@@ -5,28 +5,44 @@
 //! fence), or queued on the old leaf's list (which every grace period waits for until the section ends), or, where
 //! readers have no words, by itself at a quiescent state.
 
+use super::calls::{GiveUp, Patience};
 use super::clock::monotonic_ns;
 use super::engine::{Engine, Shared};
+use super::handle::{Handle, attached};
 use super::reader::Sample;
 use super::slot::Slot;
-use super::softirq::invoking;
 use super::world::{Actor, Host};
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
+use std::time::Duration;
 
-/// Longest wait for non-preemptible threads to pass a quiescent state, ns.
-const MOVE_DEADLINE_NS: u64 = 5_000_000_000;
+/// Longest wait for non-preemptible threads to pass a quiescent state, and again for a batch of callbacks, ns.
+const DEADLINE_NS: u64 = 5_000_000_000;
 
-/// Between two looks whether a batch of callbacks is over.
-const BATCH_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
+/// Between two looks whether the wait is over, the caller has given up or the engine stops.
+const PAUSE: Duration = Duration::from_micros(50);
 
 impl Engine {
     /// Takes a virtual CPU offline. Its threads go on on others; its callbacks are taken over.
     ///
-    /// Errors: a CPU that is not online, the last one, or (`preempt=none|voluntary`) a thread there that passes no
-    /// quiescent state within 5 s.
+    /// Errors: a CPU that is not online, or the last one. After 5 s: (`preempt=none|voluntary`) a thread there that
+    /// passes no quiescent state, or a callback of that CPU that does not return; the CPU stays online then.
+    /// Refused inside a section of the calling thread's own attachment, and in a callback. The owner of a [`Handle`]
+    /// with `preempt=none|voluntary` calls [`Handle::cpu_offline`], which does not wait for that handle.
     pub fn cpu_offline(&self, cpu: u32) -> Result<()> {
-        self.shared().cpu_offline(cpu)
+        self.offline(cpu, Patience(None)).map(drop)
+    }
+
+    /// The same, until there is a reason to give up: `None` then, and the CPU stays online.
+    pub fn cpu_offline_unless(&self, cpu: u32, reason: &dyn GiveUp) -> Result<Option<()>> {
+        self.offline(cpu, Patience(Some(reason)))
+    }
+
+    fn offline(&self, cpu: u32, patience: Patience<'_>) -> Result<Option<()>> {
+        let slot = attached(self.shared());
+        // SAFETY: slots live as long as the engine's shared part, which `self` keeps.
+        let slot = slot.map(|slot| unsafe { slot.as_ref() });
+        self.shared().cpu_offline(slot, cpu, patience)
     }
 
     /// Brings a virtual CPU online; threads that register later may get it.
@@ -35,29 +51,31 @@ impl Engine {
     }
 }
 
-impl Shared {
-    pub(super) fn cpu_offline(&self, cpu: u32) -> Result<()> {
-        self.check("cpu_offline")?;
-        if invoking() == self.id {
-            return Err(Error::Misuse {
-                call: "cpu_offline",
-                reason: "called from a callback, whose batch it would wait for".to_owned(),
-                allowed: "outside callbacks",
-            });
-        }
-        let _one = self.hotplug.lock();
-        self.must_be(cpu, true)?;
-        let Some(to) = self.vcpus.online().find(|&other| other != cpu) else {
-            return Err(Error::config(
-                "cpu",
-                cpu,
-                "the last online virtual CPU",
-                "any while two are online",
-            ));
-        };
-        self.take_offline(cpu, to)
+impl Handle {
+    /// See [`Engine::cpu_offline`].
+    pub fn cpu_offline(&mut self, cpu: u32) -> Result<()> {
+        let slot = Some(self.slot());
+        self.shared().cpu_offline(slot, cpu, Patience(None)).map(drop)
     }
 
+    /// See [`Engine::cpu_offline_unless`].
+    pub fn cpu_offline_unless(&mut self, cpu: u32, reason: &dyn GiveUp) -> Result<Option<()>> {
+        let slot = Some(self.slot());
+        self.shared().cpu_offline(slot, cpu, Patience(Some(reason)))
+    }
+}
+
+/// Most threads pass a quiescent state soon: in the first millisecond of the wait other threads only go first.
+fn pause(until: u64) {
+    let soon = until.saturating_sub(monotonic_ns()) > DEADLINE_NS - 1_000_000;
+    if soon || cfg!(any(treercu_loom, treercu_shuttle)) {
+        crate::sync::yield_now();
+    } else {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+impl Shared {
     pub(super) fn cpu_online(&self, cpu: u32) -> Result<()> {
         self.check("cpu_online")?;
         let _one = self.hotplug.lock();
@@ -88,47 +106,125 @@ impl Shared {
         Ok(())
     }
 
-    fn take_offline(&self, cpu: u32, to: u32) -> Result<()> {
+    /// `slot`: the calling thread's, which is not to be waited for.
+    pub(super) fn cpu_offline(
+        &self,
+        slot: Option<&Slot>,
+        cpu: u32,
+        patience: Patience<'_>,
+    ) -> Result<Option<()>> {
+        const CALL: &str = "cpu_offline";
+        match slot {
+            Some(slot) => self.may_block(CALL, slot)?,
+            None => self.may_wait(CALL)?,
+        }
+        let offline = || {
+            let asked = monotonic_ns();
+            let _one = loop {
+                if let Some(guard) = self.hotplug.try_lock() {
+                    break guard;
+                }
+                if patience.is_over() {
+                    return Ok(None);
+                }
+                pause(asked + DEADLINE_NS);
+            };
+            self.must_be(cpu, true)?;
+            let Some(to) = self.vcpus.online().find(|&other| other != cpu) else {
+                return Err(Error::config(
+                    "cpu",
+                    cpu,
+                    "the last online virtual CPU",
+                    "any while two are online",
+                ));
+            };
+            match self.take_offline(cpu, to, patience)? {
+                Some(()) => Ok(Some(())),
+                None => self.closed_meanwhile(CALL, patience),
+            }
+        };
+        match slot {
+            Some(slot) => self.outside(slot, offline),
+            None => offline(),
+        }
+    }
+
+    fn take_offline(&self, cpu: u32, to: u32, patience: Patience<'_>) -> Result<Option<()>> {
         let vcpu = self.vcpus.get(cpu);
         // Nobody new comes from here on.
         vcpu.online.store(false, Ordering::SeqCst);
         // An attachment under way is over when its run queue's lock is free.
         drop(vcpu.run.lock());
-        let until = monotonic_ns() + MOVE_DEADLINE_NS;
+        let over = || self.stopping() || patience.is_over();
         let mut host = Host::new(self, Actor::Thread, cpu);
+        let mut until = monotonic_ns() + DEADLINE_NS;
         while let Some(slot) = self.slots.made().find(|slot| slot.cpu() == cpu) {
             if self.move_thread(slot, cpu, to, &mut host) {
                 continue;
             }
-            if monotonic_ns() > until || self.stopping() {
-                vcpu.online.store(true, Ordering::SeqCst);
+            let late = monotonic_ns() > until;
+            if late || over() {
                 let name = slot.state.lock().name.clone();
-                return Err(Error::Host(format!(
-                    "cpu={cpu}: thread {name} there passed no quiescent state for {} s; it has to call quiescent() \
-                     or block in the engine",
-                    MOVE_DEADLINE_NS / 1_000_000_000
-                )));
+                self.stay_online(cpu);
+                return if late {
+                    Err(Error::Host(format!(
+                        "cpu={cpu}: thread {name} there passed no quiescent state for {} s; allowed: threads that \
+                         call quiescent(), block in the engine or detach",
+                        DEADLINE_NS / 1_000_000_000
+                    )))
+                } else {
+                    Ok(None)
+                };
             }
-            crate::sync::yield_now();
+            pause(until);
         }
-        self.counters.offlined.fetch_add(1, Ordering::Relaxed);
         let ctx = host.ctx();
         self.rcu.cpu_dead(ctx, None, &mut host);
         host.deliver();
         host.cpu = to;
         let ctx = host.ctx();
+        until = monotonic_ns() + DEADLINE_NS;
         while !self.rcu.migrate_callbacks(ctx, cpu, &mut host) {
-            if self.stopping() {
-                return Ok(());
+            let late = monotonic_ns() > until;
+            if late || over() {
+                host.deliver();
+                // Its callbacks are where they were.
+                self.rcu.cpu_online(cpu);
+                vcpu.online.store(true, Ordering::SeqCst);
+                if self.rcu.needs_cpu(cpu) {
+                    self.ticks.want(self, cpu);
+                }
+                return if late {
+                    Err(Error::Host(format!(
+                        "cpu={cpu}: a callback there runs for more than {} s; allowed: callbacks that return",
+                        DEADLINE_NS / 1_000_000_000
+                    )))
+                } else {
+                    Ok(None)
+                };
             }
-            std::thread::sleep(BATCH_PAUSE);
+            pause(until);
         }
+        self.counters.offlined.fetch_add(1, Ordering::Relaxed);
         host.deliver();
         if self.rcu.needs_cpu(to) {
             self.ticks.want(self, to);
         }
         // The kthread notices at its next step.
-        Ok(())
+        Ok(Some(()))
+    }
+
+    /// Not offline after all: who was asked to move stays, and who has moved stays there.
+    fn stay_online(&self, cpu: u32) {
+        let vcpu = self.vcpus.get(cpu);
+        {
+            // A move under way is over when the run queue's lock is free.
+            let _run = vcpu.run.lock();
+            for slot in self.slots.made().filter(|slot| slot.cpu() == cpu) {
+                slot.state.lock().move_to = None;
+            }
+        }
+        vcpu.online.store(true, Ordering::SeqCst);
     }
 
     /// One attempt. Slots that nobody uses move like threads in an extended quiescent state.
@@ -160,6 +256,8 @@ impl Shared {
         if slot.words.is_active() {
             return false;
         }
+        // Asked while it was active, perhaps: it is not to move once more, to where nobody may be by then.
+        slot.state.lock().move_to = None;
         slot.set_cpu(to);
         true
     }

@@ -54,6 +54,8 @@ mod drive;
 mod engine;
 mod expedited;
 mod facts;
+#[cfg(all(test, target_os = "linux"))]
+mod forked;
 mod gp_thread;
 mod handle;
 mod hotplug;

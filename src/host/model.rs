@@ -2,6 +2,7 @@
 //!
 //! Everything here is the real code; only sleeping, the clock and the system calls of the heavy fence are a model's.
 
+use super::calls::Patience;
 use super::clock::monotonic_ns;
 use super::crowd::{Crowd, mark_of};
 use super::engine::{GpDriver, Options, Shared};
@@ -148,7 +149,9 @@ impl Rig {
 
     /// Takes a vCPU offline, with all that belongs to it.
     pub fn offline(&self, cpu: u32) {
-        self.shared.cpu_offline(cpu).expect("two online virtual CPUs");
+        self.shared
+            .cpu_offline(None, cpu, Patience(None))
+            .expect("two online virtual CPUs");
     }
 
     /// Brings it back.

@@ -29,7 +29,9 @@ pub(super) fn run<S: Subject>(worker: &mut Worker<'_, '_, S>, hotplug: &Hotplug,
             continue;
         }
         // Out of sight, since a thread that goes on running would keep its own CPU from going offline.
-        worker.thread.away(|| run.subject.set_online(chosen, !was))?;
-        online[chosen as usize] = !was;
+        let turned = worker
+            .thread
+            .away(|| run.subject.set_online(chosen, !was, &run.stop))?;
+        online[chosen as usize] = was != turned;
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn raise(py: Python<'_>, error: Error) -> PyErr {
                 gp_seq,
                 waited_s,
                 cpus,
+                ..
             } => {
                 let err = StallError::new_err(message.clone());
                 err.value(py).setattr("gp_seq", gp_seq)?;

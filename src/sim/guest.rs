@@ -428,6 +428,7 @@ pub(crate) fn run_guest(
         events += 1;
         if kernel.in_flight > 0 && kernel.hw.now - kernel.hw.last_progress > stall_ns {
             stuck = Some(Error::Stall {
+                is_virtual: true,
                 gp_seq: rcu.gp_seq() as i64,
                 waited_s: (kernel.hw.now - kernel.hw.last_progress) / 1_000_000_000,
                 cpus: rcu.holdouts(),

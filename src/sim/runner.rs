@@ -329,6 +329,7 @@ fn run<O: Observer>(
         }
         if kernel.in_flight > 0 && kernel.hw.now - kernel.hw.last_progress > stall_ns {
             return Err(Error::Stall {
+                is_virtual: true,
                 gp_seq: rcu.gp_seq() as i64,
                 waited_s: (kernel.hw.now - kernel.hw.last_progress) / 1_000_000_000,
                 cpus: if rcu.gp_in_progress() {

@@ -78,6 +78,66 @@ fn closing_does_not_wait_for_a_reader_beyond_its_deadline() {
 }
 
 #[test]
+fn a_second_close_returns_when_the_first_is_done() {
+    for (which, options) in modes() {
+        let engine = open(2, "full", &options);
+        let (inside, go) = (AtomicBool::new(false), AtomicBool::new(false));
+        let cancel = AtomicBool::new(false);
+        let long = Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let section = engine.read_lock().expect("open");
+                inside.store(true, Ordering::SeqCst);
+                eventually("go", || go.load(Ordering::SeqCst));
+                drop(section);
+            });
+            eventually("inside", || inside.load(Ordering::SeqCst));
+            let first = scope.spawn(|| engine.close(Remaining::Run, long));
+            eventually("it closes", || engine.state() == State::Closing);
+            let second = scope.spawn(|| {
+                let result = engine.close(Remaining::Run, long);
+                assert!(go.load(Ordering::SeqCst), "{which}: the reader is inside");
+                assert_eq!(engine.state(), State::Closed, "{which}");
+                result
+            });
+            let third = scope.spawn(|| engine.close_unless(Remaining::Run, long, &cancel));
+            // These give up, and the first goes on.
+            assert!(
+                engine.close(Remaining::Run, Duration::from_millis(20)).is_err(),
+                "{which}: its deadline came"
+            );
+            cancel.store(true, Ordering::SeqCst);
+            assert!(
+                third.join().expect("no panic").is_err(),
+                "{which}: told to give up"
+            );
+            assert_eq!(engine.state(), State::Closing, "{which}");
+            assert!(!first.is_finished() && !second.is_finished(), "{which}");
+            go.store(true, Ordering::SeqCst);
+            for close in [first, second] {
+                close.join().expect("no panic").expect("the reader left");
+            }
+        });
+    }
+}
+
+#[test]
+fn closing_inside_a_section_of_its_own_is_refused_at_once() {
+    let engine = open(2, "full", &Options::default());
+    let section = engine.read_lock().expect("open");
+    let err = engine
+        .close(Remaining::Run, Duration::from_secs(60))
+        .expect_err("it would wait for itself")
+        .to_string();
+    assert!(err.contains("close") && err.contains("section"), "{err}");
+    assert_eq!(engine.state(), State::Open);
+    drop(section);
+    engine
+        .close(Remaining::Run, Duration::from_secs(60))
+        .expect("no reader");
+}
+
+#[test]
 fn a_thousand_engines_leave_nothing_behind() {
     let before = threads_of_this_process();
     let files = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);

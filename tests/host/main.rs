@@ -1,7 +1,9 @@
 //! The host world on real threads: order and bounds, never exact times.
 
+mod hotplug;
 mod life;
 mod protection;
+mod quarantine;
 mod waits;
 
 use std::time::{Duration, Instant};

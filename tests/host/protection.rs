@@ -1,45 +1,18 @@
 //! What readers see stays valid: readers, updaters and hotplug at once, with memory that shows when it was freed.
 
+use crate::quarantine::Canary;
 use crate::{everywhere, modes, open};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use treercu::host::{Engine, RcuPtr};
 
-const ALIVE: u64 = 0x0a11_fe00;
-
-/// Says whether it is alive, until it is dropped.
-struct Canary {
-    word: AtomicU64,
-}
-
-impl Canary {
-    fn new() -> Self {
-        Canary {
-            word: AtomicU64::new(ALIVE),
-        }
-    }
-    fn check(&self) {
-        assert_eq!(
-            self.word.load(Ordering::Relaxed),
-            ALIVE,
-            "read after it was freed"
-        );
-    }
-}
-
-impl Drop for Canary {
-    fn drop(&mut self) {
-        self.word.store(0xdead, Ordering::Relaxed);
-    }
-}
-
 fn stress(which: &str, engine: &Engine, for_ms: u64, hotplug: bool) {
     let shared = RcuPtr::new(engine, Canary::new());
     let stop = AtomicBool::new(false);
-    let (reads, updates) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (reads, updates) = ([const { AtomicU64::new(0) }; 4], AtomicU64::new(0));
     std::thread::scope(|scope| {
         for number in 0..3u64 {
-            let (shared, stop, reads) = (&shared, &stop, &reads);
+            let (shared, stop, reads) = (&shared, &stop, &reads[number as usize]);
             scope.spawn(move || {
                 let mut handle = engine.register().expect("a handle");
                 let mut n = 0;
@@ -47,24 +20,25 @@ fn stress(which: &str, engine: &Engine, for_ms: u64, hotplug: bool) {
                     {
                         let section = handle.read_lock();
                         let value = shared.load(&section);
-                        value.check();
+                        value.check(n);
                         if n % (50 + number) == 0 {
                             let inner = handle.read_lock();
                             std::thread::sleep(Duration::from_micros(300));
                             drop(inner);
                         }
-                        value.check();
+                        value.check(n + 1);
                     }
                     handle.quiescent();
                     n += 1;
+                    reads.store(n, Ordering::Relaxed);
                 }
-                reads.fetch_add(n, Ordering::Relaxed);
             });
         }
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let section = engine.read_lock().expect("open");
-                shared.load(&section).check();
+                let n = reads[3].fetch_add(1, Ordering::Relaxed);
+                shared.load(&section).check(n);
                 drop(section);
                 engine.quiescent().expect("open");
             }
@@ -72,7 +46,6 @@ fn stress(which: &str, engine: &Engine, for_ms: u64, hotplug: bool) {
         for number in 0..3 {
             let (shared, stop, updates) = (&shared, &stop, &updates);
             scope.spawn(move || {
-                let mut n = 0;
                 while !stop.load(Ordering::Relaxed) {
                     if number == 0 {
                         drop(shared.swap(Canary::new()).expect("open"));
@@ -84,9 +57,8 @@ fn stress(which: &str, engine: &Engine, for_ms: u64, hotplug: bool) {
                         std::thread::sleep(Duration::from_micros(100));
                         engine.quiescent().expect("open");
                     }
-                    n += 1;
+                    updates.fetch_add(1, Ordering::Relaxed);
                 }
-                updates.fetch_add(n, Ordering::Relaxed);
             });
         }
         if hotplug {
@@ -104,16 +76,24 @@ fn stress(which: &str, engine: &Engine, for_ms: u64, hotplug: bool) {
             });
         }
         let began = Instant::now();
-        while began.elapsed() < Duration::from_millis(for_ms) {
+        // On a busy machine it takes a while until each thread has had its turn.
+        let worked = || {
+            reads.iter().all(|reads| reads.load(Ordering::Relaxed) > 1)
+                && updates.load(Ordering::Relaxed) > 1
+                && engine.counters().grace_periods > 0
+        };
+        let most = Duration::from_secs(60);
+        while began.elapsed() < Duration::from_millis(for_ms) || (!worked() && began.elapsed() < most) {
             std::thread::sleep(Duration::from_millis(5));
         }
         stop.store(true, Ordering::Relaxed);
     });
+    let reads: Vec<u64> = reads.iter().map(|reads| reads.load(Ordering::Relaxed)).collect();
     engine.barrier().expect("open");
     let c = engine.counters();
     println!(
         "{which}: {} reads, {} updates, {} grace periods, {} blocked, {} grants, {} fences, {} offlined",
-        reads.load(Ordering::Relaxed),
+        reads.iter().sum::<u64>(),
         updates.load(Ordering::Relaxed),
         c.grace_periods,
         c.readers_blocked,
@@ -121,7 +101,10 @@ fn stress(which: &str, engine: &Engine, for_ms: u64, hotplug: bool) {
         c.heavy_fences,
         c.cpus_offlined,
     );
-    // On a busy machine it takes a while until each thread has had its turn.
+    assert!(
+        reads.iter().all(|&reads| reads > 1),
+        "{which}: every reader read: {reads:?}"
+    );
     assert!(c.grace_periods >= 1, "{which}");
     assert!(updates.load(Ordering::Relaxed) > 1, "{which}");
 }
@@ -169,8 +152,8 @@ fn a_thread_that_stopped_reading_is_left_alone_and_protected_when_it_reads_again
     let shared = RcuPtr::new(&engine, Canary::new());
     let reader = engine.register_on(0).expect("a handle");
     let mut updater = engine.register_on(1).expect("a handle");
-    for _ in 0..50 {
-        shared.load(&reader.read_lock()).check();
+    for look in 0..50 {
+        shared.load(&reader.read_lock()).check(look);
         for _ in 0..4 {
             updater.synchronize().expect("open");
         }
@@ -187,7 +170,7 @@ fn a_thread_that_stopped_reading_is_left_alone_and_protected_when_it_reads_again
         let value = shared.load(&section);
         shared.replace(Canary::new()).expect("open");
         std::thread::sleep(Duration::from_micros(200));
-        value.check();
+        value.check(look);
     }
     assert!(engine.counters().eqs_grants >= 50);
 }

@@ -272,7 +272,17 @@ fn waiting_where_it_could_never_return_is_refused() {
             "{which}: {err}"
         );
         assert!(engine.barrier().is_err());
-        drop(section);
+        // The same thread through a handle, whose own sections are none of this: no call may hang.
+        let mut handle = engine.register().expect("a handle");
+        for result in [
+            handle.synchronize().map(drop),
+            handle.synchronize_expedited().map(drop),
+            handle.barrier(),
+        ] {
+            let err = result.expect_err("inside a section of this thread").to_string();
+            assert!(err.contains("inside a read-side section"), "{which}: {err}");
+        }
+        drop((handle, section));
         engine.synchronize().expect("outside");
         let (send, receive) = std::sync::mpsc::channel();
         let inner = engine.clone();

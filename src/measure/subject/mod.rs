@@ -64,8 +64,8 @@ pub(super) trait Subject: Sync + Sized {
     /// Every blocked call looks at its stop flag again.
     fn kick(&self) {}
 
-    /// Takes a CPU offline or brings it back.
-    fn set_online(&self, _cpu: u32, _online: bool) -> Result<()> {
+    /// Takes a CPU offline or brings it back. False: `stop` came first, and it stays as it is.
+    fn set_online(&self, _cpu: u32, _online: bool, _stop: &AtomicBool) -> Result<bool> {
         unreachable!("asked only of subjects with CPUs")
     }
 

@@ -84,11 +84,11 @@ impl Subject for Treercu {
         self.engine.kick_waiters();
     }
 
-    fn set_online(&self, cpu: u32, online: bool) -> Result<()> {
+    fn set_online(&self, cpu: u32, online: bool, stop: &AtomicBool) -> Result<bool> {
         if online {
-            self.engine.cpu_online(cpu)
+            self.engine.cpu_online(cpu).map(|()| true)
         } else {
-            self.engine.cpu_offline(cpu)
+            Ok(self.engine.cpu_offline_unless(cpu, stop)?.is_some())
         }
     }
 

@@ -6,7 +6,7 @@ use super::dispatch::{Dispatch, Left};
 use super::wait::{Watch, blocking};
 use crate::error::Error;
 use crate::host::{Engine, GiveUp, Options, Remaining, State};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,9 @@ pub(super) struct Core {
     engine: Engine,
     pub(super) dispatch: Arc<Dispatch>,
     closing: AtomicBool,
+    /// Closing is over, callables and all.
+    closed: Mutex<bool>,
+    on_closed: Condvar,
 }
 
 /// Engines that may be open.
@@ -46,6 +49,8 @@ impl Core {
             engine,
             dispatch: Arc::default(),
             closing: AtomicBool::new(false),
+            closed: Mutex::new(false),
+            on_closed: Condvar::new(),
         });
         let mut open = OPEN.lock();
         open.retain(|core| core.strong_count() > 0);
@@ -62,18 +67,55 @@ impl Core {
         self.engine.state() == State::Open && !self.engine.is_forked() && !self.closing.load(Ordering::SeqCst)
     }
 
-    /// Closes the engine, once: the first call does it, others return at once. Detached from the interpreter.
+    /// Closes the engine, once: the first call does it, others wait until it is done. Detached from the interpreter.
     /// Python callables that the engine hands out meanwhile are run (or dropped) before this returns.
     fn close(&self, remaining: Remaining, timeout: Duration, reason: &dyn GiveUp) -> Result<(), Trouble> {
-        if self.closing.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        let first = !self.closing.swap(true, Ordering::SeqCst);
         if self.engine.is_forked() {
             // Nobody is here but this thread; its own locks may be held by somebody who is not.
             let _ = self.engine.close(remaining, Duration::ZERO);
             return Ok(());
         }
         let until = Instant::now() + timeout;
+        if !first {
+            return self.wait_closed(until, reason);
+        }
+        let result = self.close_first(remaining, timeout, until, reason);
+        *self.closed.lock() = true;
+        self.on_closed.notify_all();
+        result
+    }
+
+    /// Until the call that closes is done, or there is a reason to give up.
+    fn wait_closed(&self, until: Instant, reason: &dyn GiveUp) -> Result<(), Trouble> {
+        let mut closed = self.closed.lock();
+        while !*closed {
+            // The handlers that it may run may want the lock.
+            let over = MutexGuard::unlocked(&mut closed, || reason.now());
+            if !*closed {
+                let left = until.saturating_duration_since(Instant::now());
+                if over || left.is_zero() {
+                    return Err(Trouble::Elsewhere);
+                }
+                self.on_closed
+                    .wait_for(&mut closed, reason.every().map_or(left, |every| every.min(left)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Closing is over. Not to be asked in the child of a fork, where the lock may be held for ever.
+    fn is_closed(&self) -> bool {
+        *self.closed.lock()
+    }
+
+    fn close_first(
+        &self,
+        remaining: Remaining,
+        timeout: Duration,
+        until: Instant,
+        reason: &dyn GiveUp,
+    ) -> Result<(), Trouble> {
         if remaining == Remaining::Drop {
             self.dispatch.discard();
         }
@@ -95,6 +137,8 @@ enum Trouble {
     Engine(Error, Vec<String>),
     /// A callable did not return in time.
     Callable,
+    /// Another call is closing the engine, and is not done.
+    Elsewhere,
 }
 
 fn raise(py: Python<'_>, trouble: Trouble, timeout: Duration) -> PyErr {
@@ -105,6 +149,7 @@ fn raise(py: Python<'_>, trouble: Trouble, timeout: Duration) -> PyErr {
                 gp_seq,
                 waited_s,
                 cpus,
+                ..
             },
             readers,
         ) => {
@@ -128,6 +173,10 @@ fn raise(py: Python<'_>, trouble: Trouble, timeout: Duration) -> PyErr {
             "close: a callable is still running after timeout={seconds}; the engine is closed, and what is queued \
              behind it is dropped when it returns; allowed: callables that return"
         )),
+        Trouble::Elsewhere => HostError::new_err(format!(
+            "close: another thread is closing the engine and is not done after timeout={seconds}; it goes on; \
+             allowed: a longer timeout"
+        )),
     }
 }
 
@@ -138,10 +187,12 @@ pub(super) fn close(
     remaining: Remaining,
     timeout: Duration,
 ) -> PyResult<()> {
-    if !core.is_open() {
-        return py
-            .detach(|| core.close(remaining, timeout, &Endless))
-            .map_err(|trouble| raise(py, trouble, timeout));
+    if core.engine.is_forked() {
+        let _ = core.close(remaining, timeout, &Endless);
+        return Ok(());
+    }
+    if core.is_closed() {
+        return Ok(());
     }
     if core.dispatch.is_me() {
         return Err(MisuseError::new_err(

@@ -332,6 +332,11 @@ impl PyEngine {
     }
 
     /// `start_poll_synchronize_rcu()`: the same, and a request for the grace period that it needs.
+    ///
+    /// As in the kernel, normal and expedited grace periods that overlap share one number, and this cookie counts
+    /// numbers. So where an expedited one was in progress, the requested one may have no number of its own: the cookie
+    /// then comes true with one grace period more, of either kind, which nobody has requested. Where others make
+    /// expedited calls, take `start_poll_full()`, which always comes true by itself.
     fn start_poll(&self, py: Python<'_>) -> PyResult<u64> {
         book::with(self.core.engine(), "start_poll", |attachment| {
             attachment.start_poll()
@@ -414,16 +419,30 @@ impl PyEngine {
         py.detach(|| self.core.engine().cpu_online(cpu)).or_raise(py)
     }
 
-    /// Takes a virtual CPU offline; its threads and callbacks go on on others. `ConfigError` where it is not online,
-    /// or the last one.
-    fn cpu_offline(&self, py: Python<'_>, cpu: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Takes a virtual CPU offline; its threads and callbacks go on on others. True, or False when `cancel` ended the
+    /// call: the CPU stays online then.
+    ///
+    /// `ConfigError` where it is not online, or the last one; `MisuseError` inside a section. `HostError` after 5 s:
+    /// a thread there passes no quiescent state (`preempt="none"`, `"voluntary"`), or a callback does not return.
+    #[pyo3(signature = (cpu, *, cancel=None))]
+    fn cpu_offline(
+        &self,
+        py: Python<'_>,
+        cpu: &Bound<'_, PyAny>,
+        cancel: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
         let cpu = cpu_number(cpu)?;
-        py.detach(|| self.core.engine().cpu_offline(cpu)).or_raise(py)
+        let token = cancel_token(cancel)?;
+        let token = token.as_ref().map(Py::get);
+        let done = self.wait(py, "cpu_offline", token, |attachment, reason| {
+            attachment.cpu_offline_unless(cpu, reason)
+        })?;
+        Ok(done.is_some())
     }
 
     /// Closes the engine: refuses new calls, ends the grace period in progress without waits between its scans,
     /// has what was queued run (`remaining="run"`) or dropped (`"drop"`), never before its grace period is over, and
-    /// joins the threads. The first call closes; later ones return at once.
+    /// joins the threads. The first call closes; others return when it is done.
     ///
     /// timeout: seconds to wait for readers inside a section and for callables; 0 waits for nothing. Then, or at
     /// Ctrl-C, the engine closes all the same, and what waits is never run. `StallError` names the threads that were
