@@ -1,5 +1,6 @@
 //! Runs models, and counts how many executions they took.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,6 +90,7 @@ pub fn check(model: &Model) -> Outcome {
             }
         }))
     };
+    CHECKING.set(false);
     let hits = hits.0.load(Ordering::Relaxed);
     let failure = match result {
         Err(panic) => Some(text_of(&*panic)),
@@ -112,13 +114,21 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// A mutant fails by a panic, which is what is wanted: the failure is kept and printed in one line.
-/// With `RUST_BACKTRACE` set they are printed in full.
+thread_local! {
+    static CHECKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A mutant fails by a panic, which is what is wanted: the failure is kept and printed in one line. Where `TREERCU_MODEL`
+/// asks for a model it is printed in full.
 fn silence_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
+    CHECKING.set(std::env::var_os("TREERCU_MODEL").is_none());
     ONCE.call_once(|| {
-        if std::env::var_os("TREERCU_MODEL").is_none() {
-            std::panic::set_hook(Box::new(|_| {}));
-        }
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !CHECKING.get() {
+                usual(panic);
+            }
+        }));
     });
 }
