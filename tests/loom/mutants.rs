@@ -93,8 +93,16 @@ const MUTANTS: &[Mutant] = &[
         ],
         "what the argument names does without the full fences of locks and cookies",
     ),
-    killed("cpu+others", &["hotplug: meanwhile"]),
-    killed("cpu look+others", &["hotplug: meanwhile"]),
+    survives(
+        "cpu+others",
+        &["hotplug: idle thread", "hotplug: meanwhile"],
+        "set under the slot's lock too, and looked at behind it, or again under the run queue's lock",
+    ),
+    survives(
+        "cpu look+others",
+        &["hotplug: idle thread", "hotplug: meanwhile"],
+        "set under the slot's lock too, and looked at behind it, or again under the run queue's lock",
+    ),
     // Non-preemptible threads.
     killed("answer not awaited", &["quiescent: ticked"]),
     killed("watching", &["watching: through idle"]),
