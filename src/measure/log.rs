@@ -10,10 +10,14 @@ use crate::random::Stream;
 use crate::stats::{Call, HISTOGRAM_DIGITS, Keep, Samples};
 use crate::sync::{AtomicU64, Ordering};
 use hdrhistogram::Histogram;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// Rows of one chunk.
 pub(super) const CHUNK_ROWS: usize = 16_384;
-/// Memory of a kept call, bytes: its row here, the row it becomes to be sorted, and its place in the columns.
+/// Memory of a kept call, bytes, at most: its row here, the row it becomes where a sample is sorted, and its place in
+/// the columns.
 pub(super) const BYTES_PER_CALL: u64 = (size_of::<Row>() + size_of::<Call>()) as u64 + Samples::ROW_BYTES;
 /// Longest latency that a histogram tells apart from longer ones, ns: 73 minutes.
 const LONGEST_NS: u64 = 1 << 42;
@@ -220,27 +224,53 @@ pub(super) fn merge(mut logs: Vec<Log<'_>>, keep: Keep, mut random: Stream) -> M
         mean_ns = (!whole.is_empty()).then(|| sum as f64 / whole.len() as f64);
         histogram = Some(whole);
     }
-    let mut calls: Vec<Call> = match keep {
-        Keep::Histogram => Vec::new(),
-        Keep::Samples => {
-            let mut calls = Vec::with_capacity(logs.iter().map(|log| log.kept() as usize).sum());
-            for mut log in logs {
-                calls.extend((0..log.kept() as usize).map(|index| log.call(index)));
+    let samples = match keep {
+        Keep::Histogram => Samples::with_capacity(0),
+        Keep::Samples => by_completion(&mut logs),
+        Keep::Sample(n) => {
+            let mut calls = sample(&mut logs, n, &mut random);
+            calls.sort_unstable_by_key(order);
+            let mut samples = Samples::with_capacity(calls.len());
+            for call in calls {
+                samples.push(call);
             }
-            calls
+            samples
         }
-        Keep::Sample(n) => sample(&mut logs, n, &mut random),
     };
-    calls.sort_unstable_by_key(|call| (call.end_ns, call.task, call.start_ns));
-    let mut samples = Samples::with_capacity(calls.len());
-    for call in calls {
-        samples.push(call);
-    }
     Merged {
         samples,
         histogram,
         mean_ns,
     }
+}
+
+/// By completion; a thread's own calls come in this order.
+fn order(call: &Call) -> (i64, i32, i64) {
+    (call.end_ns, call.task, call.start_ns)
+}
+
+/// All calls of all threads. They wait in the order of each thread already, so that the earliest of as many calls as
+/// there are threads is the next one: whoever interrupts a flood of a million calls waits for this.
+fn by_completion(logs: &mut [Log<'_>]) -> Samples {
+    let mut samples = Samples::with_capacity(logs.iter().map(|log| log.kept() as usize).sum());
+    let mut heads: BinaryHeap<Reverse<((i64, i32, i64), usize, usize)>> =
+        BinaryHeap::with_capacity(logs.len());
+    for (number, log) in logs.iter_mut().enumerate() {
+        if log.kept() > 0 {
+            heads.push(Reverse((order(&log.call(0)), number, 0)));
+        }
+    }
+    while let Some(mut head) = heads.peek_mut() {
+        let Reverse((_, number, index)) = *head;
+        let log = &mut logs[number];
+        samples.push(log.call(index));
+        if index + 1 < log.kept() as usize {
+            *head = Reverse((order(&log.call(index + 1)), number, index + 1));
+        } else {
+            PeekMut::pop(head);
+        }
+    }
+    samples
 }
 
 /// `n` calls of all that were made, each with the same probability: each thread kept a uniform sample of its
