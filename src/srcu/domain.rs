@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 pub const BOOT_CPU: u32 = 0;
 
 /// The first number: its counter is −100, so that it wraps early, on purpose.
-pub(super) const SEQ_INITIAL: u64 = 0u64.wrapping_sub(100) << seq::SEQ_SHIFT;
+pub const SEQ_INITIAL: u64 = 0u64.wrapping_sub(100) << seq::SEQ_SHIFT;
 /// `gp_seq_needed` of a domain that is not initialised: its state bits are not 0.
 const NEEDED_UNINITIALISED: u64 = SEQ_INITIAL - 1;
 

@@ -78,11 +78,12 @@ pub mod world;
 mod zero;
 
 pub use cleanup::Unclean;
-pub use domain::{BOOT_CPU, Cb, Srcu};
+pub use domain::{BOOT_CPU, Cb, SEQ_INITIAL, Srcu};
 pub use flavour::Flavour;
 pub use gp::{GpWait, GpWork, IDLE, SCAN1, SCAN2};
 pub use invoke::Batch;
 pub use reader::Index;
+pub use request::COMPLETED;
 pub use size::SizeState;
 pub use world::{GpRecord, Lock, Work, World};
 pub use zero::Scan;
