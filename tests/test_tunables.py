@@ -30,6 +30,13 @@ def _held(section_us: int) -> list[Any]:
     ]
 
 
+
+def _srcu(**fields: Any) -> rcu.SrcuFlood:
+    """An SRCU domain with a reader that stays for most of a jiffy."""
+    return rcu.SrcuFlood(**{"calls": 20, "think_us": 3000, "readers": 1, "section_us": 900} | fields)
+
+
+_SRCU_CROWD = rcu.SrcuFlood(tasks=64, calls=50, kind="call")
 _32 = {"kernel": "6.18", "nr_cpus": 32, "hz": 1000}
 
 #: What shows the effect: workload, other tunables, one value and another, and machine fields.
@@ -60,6 +67,14 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any], Any, Any, dict[str, Any]]] = {
     "early_qs": (_CALLS, _32, False, True, {}),
     "sr_normal_latch": (_CROWD, {"nr_cpus": 16}, "off", "merged", {}),
     "sr_normal_latch_threshold": (_CROWD, {"nr_cpus": 16}, 64, 8, {}),
+    # Calls 22 us behind the latest grace period.
+    "exp_holdoff": (rcu.SrcuFlood(calls=20, think_us=5), {}, 25_000, 0, {}),
+    "convert_to_big": (_SRCU_CROWD, {}, 0, 1, {}),
+    "big_cpu_lim": (_SRCU_CROWD, {"nr_cpus": 16}, 128, 16, {}),
+    "small_contention_lim": (_SRCU_CROWD, {"nr_cpus": 16}, 100_000, 3, {}),
+    "srcu_retry_check_delay": (_srcu(kind="expedited"), {}, 5, 50, {}),
+    "srcu_max_nodelay_phase": (_srcu(kind="expedited"), {"hz": 1000}, 400, 3, {}),
+    "srcu_max_nodelay": (_srcu(kind="expedited"), {"hz": 1000}, 400, 2, {}),
     "gp_preinit_delay": (_CALLS, {}, 0, 1, {}),
     "gp_init_delay": (_CALLS, {}, 0, 1, {}),
     "gp_cleanup_delay": (_CALLS, {}, 0, 1, {}),
@@ -87,6 +102,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any], Any, Any, dict[str, Any]]] = {
 #: Those that change no run, and why.
 WITHOUT = {
     "jiffies_to_sched_qs": "the kernel overwrites it: a view of the age that is in force",
+    "counter_wrap_check": "a safeguard for SRCU numbers that wrapped, on 32 bits; the engine's tests see it",
     "gpwrap_lag": "a safeguard for numbers that wrapped; where they have not, it must change nothing",
 }
 

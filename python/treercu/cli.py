@@ -31,6 +31,7 @@ from ._core import (
     PeriodicInterrupt,
     Readers,
     Run,
+    SrcuFlood,
     SyncFlood,
     measure,
     simulate,
@@ -49,7 +50,7 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 # By the name that `to_dict()` and the JSON give them.
 _WORKLOADS: dict[str, Any] = {
     cls().to_dict()["type"]: cls
-    for cls in (SyncFlood, CpuLoad, Readers, CallRcuFlood, PeriodicInterrupt, Hotplug)
+    for cls in (SyncFlood, CpuLoad, Readers, CallRcuFlood, PeriodicInterrupt, Hotplug, SrcuFlood)
 }
 
 

@@ -23,6 +23,8 @@ enum Phase {
     /// About to block, or to return.
     InCall,
     Polling,
+    /// Has looked in vain, and sleeps until the next jiffy.
+    Pausing,
     /// Its callback is queued.
     Called,
     /// In a barrier for the callbacks of all its calls.
@@ -71,6 +73,8 @@ pub(in crate::sim) struct SrcuReader {
     domain: u32,
     phase: ReaderPhase,
     section: u64,
+    /// What it did takes CPU time first; then it sleeps so long, ns.
+    sleep: u64,
     random: Stream,
 }
 
@@ -104,6 +108,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                     domain,
                     phase: ReaderPhase::Outside,
                     section: 0,
+                    sleep: 0,
                     random: Stream::new(seed, Purpose::Srcu, u64::from(part) << 32 | index),
                 }))
             };
@@ -144,6 +149,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
                     let ended = self.srcu[domain as usize].gp_seq() & !seq::SEQ_MASK;
                     return self.srcu_return(id, index, gp_place(ended));
                 }
+                self.srcu_callers[index as usize].phase = Phase::Pausing;
+                Next::Burst(self.hw.machine.full_barrier_ns.max(1), RunMode::Kernel)
+            }
+            Phase::Pausing => {
+                caller.phase = Phase::Polling;
                 let tick_ns = self.hw.tick_ns;
                 self.sleep_until(id, cpu, (now / tick_ns + 1) * tick_ns);
                 Next::Block
@@ -280,6 +290,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
     }
 
     fn srcu_reader_step(&mut self, id: TaskId, cpu: u32, task: &mut SrcuReader, flood: &SrcuFlood) -> Next {
+        if task.sleep > 0 {
+            let sleep = std::mem::take(&mut task.sleep);
+            self.sleep_until(id, cpu, self.hw.now + sleep);
+            return Next::Block;
+        }
         let srcu = &self.srcu[task.domain as usize];
         // A normal reader's barrier; the others have none to speak of.
         let barrier = if flood.flavour.is_slow_gp() {
@@ -291,7 +306,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
             ReaderPhase::Outside => {
                 task.phase = ReaderPhase::Fetched(srcu.read_index());
                 let held_up = draw(flood.enter, &mut task.random);
-                self.pass_time(id, cpu, held_up, true, 1)
+                pass_time(task, held_up, true, 1)
             }
             ReaderPhase::Fetched(index) => {
                 srcu.read_enter(cpu, index);
@@ -301,24 +316,24 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 task.phase = ReaderPhase::Inside(index);
                 let length = draw(flood.section, &mut task.random);
                 let sleeps = task.random.below(100) < u64::from(flood.sleep_percent);
-                self.pass_time(id, cpu, length, sleeps, barrier)
+                pass_time(task, length, sleeps, barrier)
             }
             ReaderPhase::Inside(index) => {
                 srcu.read_unlock(cpu, index);
                 self.see_srcu(task.domain, SrcuSight::Exit { id: task.section });
                 task.phase = ReaderPhase::Outside;
                 let gap = draw(flood.gap, &mut task.random);
-                self.pass_time(id, cpu, gap, true, barrier)
+                pass_time(task, gap, true, barrier)
             }
         }
     }
+}
 
-    /// So long, asleep or running, and `cost` of running.
-    fn pass_time(&mut self, id: TaskId, cpu: u32, ns: u64, asleep: bool, cost: u64) -> Next {
-        if !asleep || ns < SHORTEST_SLEEP_NS {
-            return Next::Burst(ns + cost, RunMode::Kernel);
-        }
-        self.sleep_until(id, cpu, self.hw.now + ns + cost);
-        Next::Block
+/// `cost` of running, and so long, asleep or running.
+fn pass_time(task: &mut SrcuReader, ns: u64, asleep: bool, cost: u64) -> Next {
+    if !asleep || ns < SHORTEST_SLEEP_NS {
+        return Next::Burst(ns + cost, RunMode::Kernel);
     }
+    task.sleep = ns;
+    Next::Burst(cost, RunMode::Kernel)
 }
