@@ -79,6 +79,7 @@ impl Progress {
         }
         let calls = workload.parts.iter().fold(0u64, |sum, part| match part {
             Part::SyncFlood(flood) => sum.saturating_add(flood.tasks.saturating_mul(flood.calls)),
+            Part::SrcuFlood(flood) => sum.saturating_add(flood.tasks.saturating_mul(flood.calls)),
             _ => sum,
         });
         Progress {

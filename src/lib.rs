@@ -37,7 +37,7 @@
 //!
 //! # The house
 //!
-//! Arrows of use point one way: `sync`, [`config`], [`workload`], [`stats`] ← [`tree`] ← [`sim`], [`host`] ←
+//! Arrows of use point one way: `sync`, [`config`], [`workload`], [`stats`] ← [`tree`] ← [`srcu`] ← [`sim`], [`host`] ←
 //! [`measure`] ← `python`.
 //!
 //! | module | what lives there |
@@ -48,6 +48,7 @@
 //! | [`trace`] | events under the kernel's tracepoint names, and their text form |
 //! | `sync` | the one place that names atomics, fences and locks |
 //! | [`tree`] | the Tree RCU algorithm, one mechanism a file, and the seam to its surroundings |
+//! | [`srcu`] | Tree SRCU: sleepable RCU, one domain a value, on a seam of its own |
 //! | [`sim`] | the world of virtual time: machine, CPUs, scheduler, ticks, timers, workload programs |
 //! | [`host`] | the world of real threads: virtual CPUs, readers, ticks and the grace-period thread for real |
 //! | `wheel` | how the kernel's timer wheel rounds timeouts |
@@ -73,6 +74,7 @@ pub mod probe;
 mod python;
 mod random;
 pub mod sim;
+pub mod srcu;
 pub mod stats;
 #[cfg(not(any(treercu_loom, treercu_shuttle)))]
 mod sync;

@@ -20,6 +20,7 @@ pub(crate) enum Purpose {
     Sample = 9,
     Merge = 10,
     Torture = 11,
+    Srcu = 12,
 }
 
 /// One stream.

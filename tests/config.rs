@@ -286,6 +286,31 @@ fn an_era_sets_only_what_its_table_says() {
 }
 
 #[test]
+fn when_srcu_domains_grow() {
+    // (at initialisation, by torture, on contention)
+    let sizing = |policy: i64, nr_cpus: i64, limit: i64| {
+        let config = Config::new()
+            .replace([
+                ("convert_to_big", policy),
+                ("nr_cpus", nr_cpus),
+                ("big_cpu_lim", limit),
+            ])
+            .unwrap();
+        let sizing = config.tunables().srcu.sizing;
+        (sizing.at_init, sizing.by_torture, sizing.on_contention)
+    };
+    assert_eq!(sizing(0, 1000, 128), (false, false, false));
+    assert_eq!(sizing(1, 1, 128), (true, false, false));
+    assert_eq!(sizing(2, 1000, 128), (false, true, false));
+    assert_eq!(sizing(0x12, 1000, 128), (false, true, true));
+    for automatic in [3, 0x13] {
+        assert_eq!(sizing(automatic, 127, 128), (false, false, true));
+        assert_eq!(sizing(automatic, 128, 128), (true, false, false));
+        assert_eq!(sizing(automatic, 5, 5), (true, false, false));
+    }
+}
+
+#[test]
 fn the_automatic_direct_wake_counts_possible_cpus() {
     let auto = Config::new().with("rcu_normal_wake_from_gp", -1).unwrap();
     // Possible, not online ones.
@@ -338,6 +363,24 @@ fn ends(python_name: &str) -> (Vec<(i64, i64)>, Vec<i64>) {
         "gp_preinit_delay" | "gp_init_delay" | "gp_cleanup_delay" => {
             (&[(0, 0), (3, 3), (10_000, 10_000)], &[-1, 10_001, i64::MAX])
         }
+        "exp_holdoff" | "counter_wrap_check" => (&[(0, 0), (1, 1), (i64::MAX, i64::MAX)], &[-1, i64::MIN]),
+        "convert_to_big" => (
+            &[
+                (0, 0),
+                (1, 1),
+                (2, 2),
+                (3, 3),
+                (16, 16),
+                (17, 17),
+                (18, 18),
+                (19, 19),
+            ],
+            &[-1, 4, 15, 20, 32, i64::MAX],
+        ),
+        "big_cpu_lim" => (&[(0, 0), (-1, -1), (I32, I32)], &[I32 + 1, -I32 - 2]),
+        "small_contention_lim" | "srcu_max_nodelay" => (&[(0, 0), (I32, I32)], &[-1, I32 + 1]),
+        "srcu_retry_check_delay" => (&[(0, 0), (1_000_000, 1_000_000)], &[-1, 1_000_001]),
+        "srcu_max_nodelay_phase" => (&[(3, 3), (1000, 1000)], &[2, 0, -3, 1001]),
         "gpwrap_lag" => (
             &[(0, 0), (1, 1), (1_099_511_627_776, 1_099_511_627_776)],
             &[-1, 1_099_511_627_777, i64::MAX],
@@ -837,7 +880,9 @@ fn python_names_follow_from_catalogue_names() {
                 .all(|b| b == b'_' || b.is_ascii_lowercase() || b.is_ascii_digit())
         );
         let prefix_says = match spec.kind {
-            Kind::ModuleParam => spec.name.starts_with("rcutree.") || spec.name.starts_with("rcupdate."),
+            Kind::ModuleParam => ["rcutree.", "rcupdate.", "srcutree."]
+                .iter()
+                .any(|prefix| spec.name.starts_with(prefix)),
             Kind::Kconfig => spec.name.starts_with("CONFIG_"),
             Kind::Patch => spec.name.starts_with("patch."),
             Kind::BootArg | Kind::Model => spec.name == spec.python_name,

@@ -110,8 +110,13 @@ def test_several_workloads(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("world", ["simulate", "measure"])
 def test_a_mix_is_named_with_its_parts_or_before_them(capfd: pytest.CaptureFixture[str], world: str) -> None:
-    flood, readers = rcu.SyncFlood(tasks=2, calls=20), rcu.Readers(tasks=1, sections=50, section_us="uniform:1:5")
-    words = "--workload sync-flood --tasks 2 --calls 20 --workload readers --sections 50 --section-us uniform:1:5"
+    flood, readers = (
+        rcu.SyncFlood(tasks=2, calls=20),
+        rcu.Readers(tasks=1, sections=50, section_us="uniform:1:5"),
+    )
+    words = (
+        "--workload sync-flood --tasks 2 --calls 20 --workload readers --sections 50 --section-us uniform:1:5"
+    )
     mix = rcu.Mix([flood, readers])
     ways = (
         ["--workload", "mix", *words.split()],
@@ -139,6 +144,8 @@ FLAGS = {
     "--placement spread --duration-ms 4",
     "periodic-interrupt": "--rate-hz 4000 --callbacks 2 --cpus 0-1 --duration-ms 4",
     "hotplug": "--cpus 1-2 --interval-us 300 --transitions 4 --duration-ms 4",
+    "srcu-flood": "--tasks 2 --calls 3 --duration-ms 90.5 --kind call --flavour fast --think-us 7 --readers 2 "
+    "--section-us exp:70 --gap-us 2.5 --sleep-percent 40 --enter-us uniform:1:5 --placement random",
 }
 
 
@@ -169,7 +176,8 @@ def test_one_of_each_kind(capfd: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (0, "")
     result = one_object(out)
     assert [part["type"] for part in result["workload"]["parts"]] == list(FLAGS)
-    assert result["calls"] == 2 * 3
+    # Of the sync flood, and of the SRCU flood.
+    assert result["calls"] == 2 * 3 + 2 * 3
     parts = [
         cli._WORKLOADS[part["type"]](**{name: value for name, value in part.items() if name != "type"})
         for part in result["workload"]["parts"]

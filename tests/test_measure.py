@@ -426,6 +426,11 @@ def test_what_a_baseline_has_not_is_refused() -> None:
         assert caught.value.parameter == parameter
 
 
+def test_srcu_is_not_measured_yet() -> None:
+    with pytest.raises(rcu.ConfigError, match="not measured yet"):
+        rcu.measure(CONFIG, rcu.SrcuFlood(calls=1))
+
+
 def test_memory_is_limited() -> None:
     with pytest.raises(rcu.MemoryLimitError):
         rcu.measure(CONFIG, rcu.SyncFlood(tasks=10, calls=1_000_000), engine="seize", memory_limit_mb=100)

@@ -35,12 +35,17 @@ KINDS = {
         "rate_hz": "count", "callbacks": "count", "cpus": "cpus", "duration_ms": "time",
     },
     "Hotplug": {"cpus": "cpus", "interval_us": "length", "transitions": "count", "duration_ms": "time"},
+    "SrcuFlood": {
+        "tasks": "count", "calls": "count", "duration_ms": "time", "kind": "word", "flavour": "word",
+        "think_us": "time", "readers": "count", "section_us": "length", "gap_us": "length",
+        "sleep_percent": "count", "enter_us": "length", "placement": "placement",
+    },
 }  # fmt: skip
 CLASSES = [getattr(rcu, name) for name in KINDS]
 RANGES = {
     "tasks": (1, 10**6), "calls": (0, 10**9), "sections": (0, 10**9), "nested": (0, 64),
     "deferred_percent": (0, 100), "burst": (1, 10**6), "repost": (0, 2**16 - 1), "rate_hz": (1, 10**6),
-    "transitions": (0, 10**9),
+    "transitions": (0, 10**9), "readers": (0, 10**6), "sleep_percent": (0, 100),
 }  # fmt: skip
 
 
@@ -214,9 +219,12 @@ def test_cpus(cls: str, name: str) -> None:
 
 @pytest.mark.parametrize(("cls", "name"), fields_of("word"))
 def test_words(cls: str, name: str) -> None:
-    choices = {"kind": ["sync", "poll", "poll-full", "barrier", "expedited"], "mode": ["user", "kernel"]}[
-        name
-    ]
+    choices = {
+        ("SyncFlood", "kind"): ["sync", "poll", "poll-full", "barrier", "expedited"],
+        ("SrcuFlood", "kind"): ["sync", "expedited", "call", "poll", "barrier"],
+        ("SrcuFlood", "flavour"): ["normal", "fast", "fast-updown", "light"],
+        ("CpuLoad", "mode"): ["user", "kernel"],
+    }[cls, name]
     for word in choices:
         assert getattr(make(cls, name, word), name) == word
     for bad in ("", "idle", "Sync", 1, True, ["user"], b"sync"):
@@ -251,6 +259,7 @@ EXAMPLES = [
     rcu.CallRcuFlood(tasks=2, callbacks=1000, burst=10, interval_us="exp:50", repost=3, hurry=True),
     rcu.PeriodicInterrupt(rate_hz=4000, callbacks=2, cpus=[0, 5], duration_ms=50),
     rcu.Hotplug(cpus=[1, 2, 3], interval_us=500, transitions=40),
+    rcu.SrcuFlood(tasks=3, calls=4, kind="poll", flavour="fast", think_us=2, readers=5, enter_us="exp:9"),
     rcu.Mix([rcu.SyncFlood(), rcu.CpuLoad()]),
     rcu.Mix([rcu.SyncFlood(), rcu.Readers(), rcu.CallRcuFlood(), rcu.PeriodicInterrupt(), rcu.Hotplug()]),
 ]
@@ -296,6 +305,7 @@ def test_repr_names_what_differs() -> None:
     assert repr(rcu.CallRcuFlood(hurry=True)) == "CallRcuFlood(tasks=1, hurry=True)"
     assert repr(rcu.PeriodicInterrupt()) == "PeriodicInterrupt(rate_hz=1000)"
     assert repr(rcu.Hotplug()) == "Hotplug(cpus='all')"
+    assert repr(rcu.SrcuFlood(flavour="light")) == "SrcuFlood(tasks=1, calls=100, flavour='light')"
 
 
 def test_mix() -> None:
@@ -468,6 +478,19 @@ def test_something_has_to_end(endless: Any) -> None:
 )
 def test_cpus_that_the_machine_does_not_have(name: str, part: Any) -> None:
     assert "allowed: 0 to 7" in refused(name, lambda: rcu.simulate(CONFIG, part))
+
+
+@pytest.mark.parametrize("flavour", ["normal", "fast", "fast-updown", "light"])
+@pytest.mark.parametrize("kind", ["sync", "expedited", "call", "poll", "barrier"])
+def test_srcu(kind: Any, flavour: Any) -> None:
+    flood = rcu.SrcuFlood(tasks=3, calls=5, kind=kind, flavour=flavour, readers=4, section_us="exp:3000")
+    run = rcu.simulate(CONFIG, flood)
+    assert run.samples.rows == 15
+    ended = run.counters.get("srcu_grace_periods", 0)
+    assert (ended == 0) == (kind == "barrier"), "a barrier waits for callbacks, and there are none"
+    # One RCU grace period a zero test, of which a grace period needs two.
+    rcu_gps = run.counters["grace_periods"] + run.counters["expedited_grace_periods"]
+    assert rcu_gps == 0 if flavour == "normal" else rcu_gps >= 2 * ended
 
 
 def test_the_names_of_what_ends_a_grace_period() -> None:

@@ -31,6 +31,7 @@ from ._core import (
     PeriodicInterrupt,
     Readers,
     Run,
+    SrcuFlood,
     SyncFlood,
     measure,
     probe,
@@ -50,7 +51,7 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 # By the name that `to_dict()` and the JSON give them.
 _WORKLOADS: dict[str, Any] = {
     cls().to_dict()["type"]: cls
-    for cls in (SyncFlood, CpuLoad, Readers, CallRcuFlood, PeriodicInterrupt, Hotplug)
+    for cls in (SyncFlood, CpuLoad, Readers, CallRcuFlood, PeriodicInterrupt, Hotplug, SrcuFlood)
 }
 
 
@@ -199,7 +200,9 @@ def _parts(text: str) -> list[Any]:
         for field, value in fields.items():
             if field not in _fields(name):
                 known = ", ".join(_fields(name))
-                raise _BadInput(f"{_cut(field)}={_cut(json.dumps(value))}: no field of {name}; allowed: {known}")
+                raise _BadInput(
+                    f"{_cut(field)}={_cut(json.dumps(value))}: no field of {name}; allowed: {known}"
+                )
         parts.append(_WORKLOADS[name](**fields))
     return parts
 

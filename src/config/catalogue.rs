@@ -42,6 +42,12 @@ pub const MAX_KTHREAD_PRIO: i64 = 99;
 pub const MAX_GP_DELAY_JIFFIES: i64 = 10_000;
 /// Largest threshold of the flood latch, requests (this crate's limit).
 pub const MAX_LATCH_THRESHOLD: i64 = 1_000_000;
+/// Longest `srcu_retry_check_delay`, µs: 1 s (this crate's limit; the kernel takes any unsigned long).
+pub const MAX_RETRY_CHECK_DELAY_US: i64 = 1_000_000;
+/// Least and most `srcu_max_nodelay_phase`.
+pub const NODELAY_PHASE: (i64, i64) = (3, 1000);
+/// Bit of `convert_to_big`: convert on contention as well.
+pub const CONVERT_ON_CONTENTION: i64 = 0x10;
 /// Largest `gpwrap_lag`, grace periods (this crate's limit).
 pub const MAX_GPWRAP_LAG: i64 = 1 << 40;
 
@@ -67,6 +73,8 @@ const PREEMPT_RANGE: &str = if NON_PREEMPTIBLE_IS_MODELLED {
 };
 /// Forms of the flood latch, see [`Latch`](super::Latch).
 const LATCH_CHOICES: &[&str] = &["off", "v1", "merged"];
+/// Policies of `convert_to_big`, each alone and with [`CONVERT_ON_CONTENTION`].
+const CONVERT_CHOICES: &[i64] = &[0, 1, 2, 3, 0x10, 0x11, 0x12, 0x13];
 /// Range text of every boolean.
 pub(super) const BOOL_RANGE: &str = "0 1 false true off on n y";
 /// Range of the kernel's `int`.
@@ -582,6 +590,142 @@ static CATALOGUE: &[Spec] = &[
         effect: "Number of direct-wake requests in flight at which the latch closes. It opens again when none \
                  is left.",
         why: "route of synchronize_rcu()",
+    },
+    Spec {
+        name: "srcutree.exp_holdoff",
+        python_name: "exp_holdoff",
+        kernel_name: "exp_holdoff",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: i64::MAX,
+        },
+        unit: "ns",
+        range: "0 (never expedite by itself) or more ns",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "25000",
+        effect: "synchronize_srcu() on a domain at rest whose latest grace period ended at least this long ago \
+                 uses an expedited grace period.",
+        why: "auto-expedite test of SRCU",
+    },
+    Spec {
+        name: "srcutree.convert_to_big",
+        python_name: "convert_to_big",
+        kernel_name: "convert_to_big",
+        kind: Kind::ModuleParam,
+        value_type: Type::IntOneOf(CONVERT_CHOICES),
+        unit: "policy code",
+        range: "0 never, 1 at initialisation, 2 when torture statistics are printed, 3 automatic; plus 16 on contention",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "3, which comes to 1 if nr_cpus >= big_cpu_lim, else to 16",
+        effect: "When an SRCU domain grows its combining tree, after which callbacks are queued on every CPU \
+                 instead of on the boot CPU.",
+        why: "size state of an SRCU domain",
+    },
+    Spec {
+        name: "srcutree.big_cpu_lim",
+        python_name: "big_cpu_lim",
+        kernel_name: "big_cpu_lim",
+        kind: Kind::ModuleParam,
+        value_type: INT,
+        unit: "CPUs",
+        range: "any int; negative or 0: always big",
+        class: Class::Refused,
+        tier: 2,
+        default_formula: "128",
+        effect: "With convert_to_big=3, a machine with at least this many possible CPUs gives each SRCU domain its \
+                 tree at initialisation.",
+        why: "size state of an SRCU domain",
+    },
+    Spec {
+        name: "srcutree.small_contention_lim",
+        python_name: "small_contention_lim",
+        kernel_name: "small_contention_lim",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: i32::MAX as i64,
+        },
+        unit: "contended acquisitions per jiffy",
+        range: "0 to 2147483647",
+        class: Class::Refused,
+        tier: 2,
+        default_formula: "100",
+        effect: "More contended acquisitions of a small SRCU domain's update-side locks within one jiffy make it \
+                 grow, where convert_to_big has the bit 16.",
+        why: "contention meter of an SRCU domain",
+    },
+    Spec {
+        name: "srcutree.srcu_retry_check_delay",
+        python_name: "srcu_retry_check_delay",
+        kernel_name: "srcu_retry_check_delay",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: MAX_RETRY_CHECK_DELAY_US,
+        },
+        unit: "us",
+        range: "0 to 1000000 us",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "5",
+        effect: "Busy-wait between two looks at the reader counters within one run of an SRCU domain's work item.",
+        why: "zero test of SRCU",
+    },
+    Spec {
+        name: "srcutree.srcu_max_nodelay_phase",
+        python_name: "srcu_max_nodelay_phase",
+        kernel_name: "srcu_max_nodelay_phase",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: NODELAY_PHASE.0,
+            max: NODELAY_PHASE.1,
+        },
+        unit: "evaluations",
+        range: "3 to 1000",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "clamp(2 * 1000000 / hz / 5, 3, 1000)",
+        effect: "How many evaluations of the delay may come to none in one phase of an expedited SRCU grace period \
+                 before a delay of one jiffy is forced.",
+        why: "delays of SRCU",
+    },
+    Spec {
+        name: "srcutree.srcu_max_nodelay",
+        python_name: "srcu_max_nodelay",
+        kernel_name: "srcu_max_nodelay",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: i32::MAX as i64,
+        },
+        unit: "runs per jiffy",
+        range: "0 to 2147483647 runs per jiffy",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "max(srcu_max_nodelay_phase, 100)",
+        effect: "How often an SRCU domain's work item may be queued again without delay in one jiffy.",
+        why: "delays of SRCU",
+    },
+    Spec {
+        name: "srcutree.counter_wrap_check",
+        python_name: "counter_wrap_check",
+        kernel_name: "counter_wrap_check",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: i64::MAX,
+        },
+        unit: "bit mask on the SRCU grace-period number",
+        range: "0 to 9223372036854775807",
+        class: Class::Refused,
+        tier: 3,
+        default_formula: "ULONG_MAX >> 2",
+        effect: "An SRCU grace period whose number has none of these bits refreshes the numbers of CPUs that have \
+                 needed none for long, so that they never seem to lie ahead when the number wraps.",
+        why: "end of an SRCU grace period",
     },
     Spec {
         name: "rcutree.gp_preinit_delay",

@@ -40,10 +40,10 @@ mod value;
 
 pub use accepted::{accepted, settable};
 pub use catalogue::{
-    Class, DEFAULT_DIVISOR, Kind, MAX_CALLBACKS, MAX_CPUS, MAX_DIVISOR, MAX_FANOUT, MAX_GP_DELAY_JIFFIES,
-    MAX_GPWRAP_LAG, MAX_JIFFIES, MAX_KTHREAD_PRIO, MAX_LATCH_THRESHOLD, MAX_LEVELS, MAX_RESCHED_NS,
-    MAX_STALL_TIMEOUT_S, MIN_EXP_STALL_TIMEOUT_JIFFIES, MIN_FANOUT, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S,
-    Spec, Type, catalogue, lookup,
+    CONVERT_ON_CONTENTION, Class, DEFAULT_DIVISOR, Kind, MAX_CALLBACKS, MAX_CPUS, MAX_DIVISOR, MAX_FANOUT,
+    MAX_GP_DELAY_JIFFIES, MAX_GPWRAP_LAG, MAX_JIFFIES, MAX_KTHREAD_PRIO, MAX_LATCH_THRESHOLD, MAX_LEVELS,
+    MAX_RESCHED_NS, MAX_STALL_TIMEOUT_S, MIN_EXP_STALL_TIMEOUT_JIFFIES, MIN_FANOUT, MIN_RESCHED_NS,
+    MIN_STALL_TIMEOUT_S, Spec, Type, catalogue, lookup,
 };
 pub use cmdline::{Verdict, Word};
 pub use elsewhere::{Elsewhere, Standing, elsewhere};
@@ -116,6 +116,36 @@ impl Latch {
     }
 }
 
+/// When an SRCU domain grows its combining tree: `convert_to_big` resolved against the size of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SrcuSizing {
+    /// At initialisation.
+    pub at_init: bool,
+    /// When torture statistics are printed.
+    pub by_torture: bool,
+    /// On contention.
+    pub on_contention: bool,
+}
+
+/// The tunables of SRCU in force (`srcutree.*`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SrcuTunables {
+    /// Rest after which `synchronize_srcu()` expedites by itself, ns; 0: never.
+    pub exp_holdoff_ns: u64,
+    /// When a domain grows.
+    pub sizing: SrcuSizing,
+    /// Contended acquisitions within one jiffy beyond which it does.
+    pub small_contention_lim: u64,
+    /// Busy-wait between two zero tests, µs.
+    pub retry_check_delay_us: u64,
+    /// Evaluations without delay in one phase.
+    pub max_nodelay_phase: u64,
+    /// Runs without delay in one jiffy.
+    pub max_nodelay: u64,
+    /// Mask of the numbers at whose end stale numbers are refreshed.
+    pub counter_wrap_check: u64,
+}
+
 /// The values in force, after defaults by formula, clamps and eras.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tunables {
@@ -133,6 +163,8 @@ pub struct Tunables {
     pub periodic_ticks: bool,
     /// Each CPU's tick is offset against the others'.
     pub skew_tick: bool,
+    /// SRCU.
+    pub srcu: SrcuTunables,
     /// Children per non-leaf rcu_node.
     pub rcu_fanout: u32,
     /// CPUs per leaf rcu_node.
@@ -308,9 +340,10 @@ impl Config {
 
     /// Every value in force, by Python name.
     ///
-    /// Two of them are answers rather than settings: `jiffies_till_sched_qs`, if not given, shows the
+    /// Some of them are questions rather than settings: `jiffies_till_sched_qs`, if not given, shows the
     /// computed age; `rcu_normal_wake_from_gp` stays -1 where it is automatic, and
-    /// [`Tunables::wake_from_gp`] says what that comes to.
+    /// [`Tunables::wake_from_gp`] says what that comes to; `convert_to_big` stays 3 where it is automatic, and
+    /// [`SrcuTunables::sizing`] says what that comes to.
     pub fn effective(&self) -> &BTreeMap<&'static str, Value> {
         &self.resolved.effective
     }

@@ -6,11 +6,11 @@
 
 use super::accepted;
 use super::catalogue::{
-    DEFAULT_DIVISOR, MAX_DIVISOR, MAX_KTHREAD_PRIO, MAX_LEVELS, MAX_RESCHED_NS, MAX_STALL_TIMEOUT_S,
-    MIN_EXP_STALL_TIMEOUT_JIFFIES, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S,
+    CONVERT_ON_CONTENTION, DEFAULT_DIVISOR, MAX_DIVISOR, MAX_KTHREAD_PRIO, MAX_LEVELS, MAX_RESCHED_NS,
+    MAX_STALL_TIMEOUT_S, MIN_EXP_STALL_TIMEOUT_JIFFIES, MIN_RESCHED_NS, MIN_STALL_TIMEOUT_S, NODELAY_PHASE,
 };
 use super::era::{DEFAULT_ERA, Era, table_for};
-use super::{Adjusted, Latch, Preempt, Tunables, Value};
+use super::{Adjusted, Latch, Preempt, SrcuSizing, SrcuTunables, Tunables, Value};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -31,6 +31,12 @@ const CPUS_PER_JIFFY: i64 = 256;
 const DEFAULT_NR_CPUS: i64 = 8;
 /// What a kernel with `CONFIG_PROVE_RCU` adds to the stall timeout, s.
 const PROVE_RCU_STALL_S: i64 = 5;
+/// Policies of `convert_to_big` (0: never).
+const CONVERT_AT_INIT: i64 = 1;
+const CONVERT_BY_TORTURE: i64 = 2;
+const CONVERT_AUTO: i64 = 3;
+/// Default of `srcu_retry_check_delay`, µs.
+const DEFAULT_RETRY_CHECK_DELAY_US: i64 = 5;
 /// Default tick rate in every era.
 const DEFAULT_HZ: i64 = 250;
 
@@ -165,6 +171,7 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         _ => Latch::Off,
     };
     let latch_threshold = r.int("sr_normal_latch_threshold", 64);
+    let srcu = srcu(&mut r, nr_cpus, hz);
     let gp_preinit_delay = r.int("gp_preinit_delay", 0);
     let gp_init_delay = r.int("gp_init_delay", 0);
     let gp_cleanup_delay = r.int("gp_cleanup_delay", 0);
@@ -260,6 +267,7 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         preempt,
         periodic_ticks: hz_periodic || !nohz,
         skew_tick,
+        srcu,
         rcu_fanout: small(rcu_fanout),
         rcu_fanout_leaf: small(rcu_fanout_leaf),
         rcu_fanout_exact,
@@ -302,6 +310,41 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         tunables,
         effective: r.effective,
         warnings: r.warnings,
+    }
+}
+
+/// The tunables of SRCU.
+fn srcu(r: &mut Resolver<'_>, nr_cpus: i64, hz: i64) -> SrcuTunables {
+    let exp_holdoff = r.int("exp_holdoff", 25_000);
+    let policy = r.int("convert_to_big", CONVERT_AUTO);
+    let big_cpu_lim = r.int("big_cpu_lim", 128);
+    // Automatic replaces the whole code, the bit for contention included.
+    let policy = match policy & !CONVERT_ON_CONTENTION {
+        CONVERT_AUTO if nr_cpus >= big_cpu_lim => CONVERT_AT_INIT,
+        CONVERT_AUTO => CONVERT_ON_CONTENTION,
+        _ => policy,
+    };
+    let small_contention_lim = r.int("small_contention_lim", 100);
+    let retry_check_delay = r.int("srcu_retry_check_delay", DEFAULT_RETRY_CHECK_DELAY_US);
+    // The default delay enters, whatever the one in force is.
+    let (least, most) = NODELAY_PHASE;
+    let in_two_jiffies = 2 * 1_000_000 / hz / DEFAULT_RETRY_CHECK_DELAY_US;
+    let max_nodelay_phase = r.int("srcu_max_nodelay_phase", in_two_jiffies.clamp(least, most));
+    let max_nodelay = r.int("srcu_max_nodelay", max_nodelay_phase.max(100));
+    let counter_wrap_check = r.int("counter_wrap_check", (u64::MAX >> 2) as i64);
+    let unsigned = |n: i64| u64::try_from(n).expect("limited by the catalogue");
+    SrcuTunables {
+        exp_holdoff_ns: unsigned(exp_holdoff),
+        sizing: SrcuSizing {
+            at_init: policy & !CONVERT_ON_CONTENTION == CONVERT_AT_INIT,
+            by_torture: policy & !CONVERT_ON_CONTENTION == CONVERT_BY_TORTURE,
+            on_contention: policy & CONVERT_ON_CONTENTION != 0,
+        },
+        small_contention_lim: unsigned(small_contention_lim),
+        retry_check_delay_us: unsigned(retry_check_delay),
+        max_nodelay_phase: unsigned(max_nodelay_phase),
+        max_nodelay: unsigned(max_nodelay),
+        counter_wrap_check: unsigned(counter_wrap_check),
     }
 }
 

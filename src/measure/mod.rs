@@ -241,6 +241,14 @@ fn check(config: &Config, workload: &Workload, options: &Options) -> Result<()> 
                     "call-rcu-flood, or simulate",
                 ));
             }
+            Part::SrcuFlood(_) => {
+                return Err(Error::config(
+                    "workload",
+                    "srcu-flood",
+                    "domains of SRCU are not measured yet",
+                    "simulate, or host::Srcu by itself",
+                ));
+            }
             Part::Readers(readers) if readers.deferred_percent > 0 => {
                 return Err(Error::config(
                     "deferred_percent",

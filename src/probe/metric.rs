@@ -43,13 +43,19 @@ pub enum Metric {
     ContextSwitches,
     /// Task wake-ups.
     Wakeups,
+    /// SRCU: calls that were expedited by themselves.
+    SrcuAutoExpedited,
+    /// SRCU: zero tests in one grace period, on average.
+    SrcuZeroTestsPerGp,
+    /// SRCU: work item runs in one grace period, on average.
+    SrcuWorkRunsPerGp,
     /// CPUs that the first leaf waits for at the start of the first grace period, from the trace.
     FirstLeafCpus,
 }
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Metric; 19] = [
+    pub const ALL: [Metric; 22] = [
         Metric::MeanNs,
         Metric::P50Ns,
         Metric::MaxNs,
@@ -68,6 +74,9 @@ impl Metric {
         Metric::Stalls,
         Metric::ContextSwitches,
         Metric::Wakeups,
+        Metric::SrcuAutoExpedited,
+        Metric::SrcuZeroTestsPerGp,
+        Metric::SrcuWorkRunsPerGp,
         Metric::FirstLeafCpus,
     ];
 
@@ -92,6 +101,9 @@ impl Metric {
             Metric::Stalls => "stalls",
             Metric::ContextSwitches => "context_switches",
             Metric::Wakeups => "wakeups",
+            Metric::SrcuAutoExpedited => "srcu_auto_expedited",
+            Metric::SrcuZeroTestsPerGp => "srcu_zero_tests_per_gp",
+            Metric::SrcuWorkRunsPerGp => "srcu_work_runs_per_gp",
             Metric::FirstLeafCpus => "first_leaf_cpus",
         }
     }
@@ -136,6 +148,9 @@ impl Metric {
             Metric::Stalls => c.stalls as f64,
             Metric::ContextSwitches => c.context_switches as f64,
             Metric::Wakeups => c.wakeups as f64,
+            Metric::SrcuAutoExpedited => c.srcu_auto_expedited as f64,
+            Metric::SrcuZeroTestsPerGp => per(c.srcu_zero_tests, c.srcu_grace_periods),
+            Metric::SrcuWorkRunsPerGp => per(c.srcu_work_runs, c.srcu_grace_periods),
             Metric::FirstLeafCpus => run
                 .trace
                 .iter()

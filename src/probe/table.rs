@@ -3,7 +3,8 @@
 use super::Direction::{Down, Up};
 use super::{Metric, Probe};
 use crate::workload::{
-    CallRcuFlood, CpuLoad, Cpus, Length, Mode, Readers, SyncCallKind, SyncFlood, Workload,
+    CallRcuFlood, CpuLoad, Cpus, Length, Mode, Readers, SrcuCallKind, SrcuFlood, SyncCallKind, SyncFlood,
+    Workload,
 };
 
 const MS: u64 = 1_000_000;
@@ -52,6 +53,30 @@ fn readers(tasks: u64, section_ns: u64) -> Readers {
         section: Length::Fixed(section_ns),
         ..Readers::default()
     }
+}
+
+/// An SRCU domain with a reader that stays for most of a jiffy.
+fn srcu_with_a_reader() -> Workload {
+    SrcuFlood {
+        calls: 20,
+        think_ns: 3 * MS,
+        readers: 1,
+        section: Length::Fixed(900_000),
+        kind: SrcuCallKind::Expedited,
+        ..SrcuFlood::default()
+    }
+    .into()
+}
+
+/// An SRCU domain that many tasks queue callbacks for.
+fn srcu_crowd() -> Workload {
+    SrcuFlood {
+        tasks: 64,
+        calls: 50,
+        kind: SrcuCallKind::Call,
+        ..SrcuFlood::default()
+    }
+    .into()
 }
 
 const OF_32: &[(&str, &str)] = &[("kernel", "6.18"), ("nr_cpus", "32"), ("hz", "1000")];
@@ -496,6 +521,81 @@ pub(super) fn probes() -> Vec<Probe> {
             Metric::MeanNs,
             Up,
             "ticks are waited for",
+        ),
+        probe(
+            "exp_holdoff",
+            SrcuFlood {
+                calls: 20,
+                think_ns: 5_000,
+                ..SrcuFlood::default()
+            }
+            .into(),
+            &[],
+            "25000",
+            "1",
+            Metric::SrcuAutoExpedited,
+            Up,
+            "a call 20 us behind the latest grace period is expedited by itself too",
+        ),
+        probe(
+            "convert_to_big",
+            srcu_crowd(),
+            &[],
+            "0",
+            "1",
+            Metric::Wakeups,
+            Up,
+            "callbacks go through the lists of all CPUs, each with work of its own",
+        ),
+        probe(
+            "big_cpu_lim",
+            srcu_crowd(),
+            &[("nr_cpus", "16")],
+            "128",
+            "16",
+            Metric::Wakeups,
+            Up,
+            "the domain has a tree from its start, and lists of all CPUs",
+        ),
+        probe(
+            "small_contention_lim",
+            srcu_crowd(),
+            &[("nr_cpus", "16")],
+            "100000",
+            "3",
+            Metric::Wakeups,
+            Up,
+            "contention gives the domain a tree, and lists of all CPUs",
+        ),
+        probe(
+            "srcu_retry_check_delay",
+            srcu_with_a_reader(),
+            &[],
+            "5",
+            "50",
+            Metric::SrcuZeroTestsPerGp,
+            Down,
+            "a longer pause between two tests",
+        ),
+        probe(
+            "srcu_max_nodelay_phase",
+            srcu_with_a_reader(),
+            &[("hz", "1000")],
+            "400",
+            "3",
+            Metric::SrcuZeroTestsPerGp,
+            Down,
+            "fewer tests go without a delay",
+        ),
+        probe(
+            "srcu_max_nodelay",
+            srcu_with_a_reader(),
+            &[("hz", "1000")],
+            "400",
+            "2",
+            Metric::SrcuWorkRunsPerGp,
+            Down,
+            "fewer runs go without a delay",
         ),
         probe(
             "kthread_prio",

@@ -21,6 +21,8 @@ pub(super) enum Irq {
     Barrier,
     /// An expedited grace period's interrupt.
     Exp,
+    /// The `irq_work` of this SRCU domain, whose grace period has begun.
+    SrcuStart(u32),
     /// A device interrupt of this workload part, which queues callbacks.
     Periodic(u32),
 }

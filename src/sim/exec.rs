@@ -107,6 +107,10 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 rcu.barrier_ipi(cpu, &mut self.hw);
             }
             Irq::Exp => self.handle_exp_ipi(cpu),
+            Irq::SrcuStart(domain) => {
+                self.hw.spent += self.hw.machine.irq_ns;
+                self.srcu_start(domain);
+            }
             Irq::Periodic(part) => self.periodic_interrupt(cpu, part),
         }
         let cost = self.end_step();

@@ -396,7 +396,7 @@ pub(crate) fn run_guest(
     machine.validate(tun.maxcpus)?;
     let rcu: Rcu<UserCb> = Rcu::new(tun)?;
     let mut nobody = NoObserver;
-    let mut kernel = Kernel::new(&rcu, tun, machine, Keep::Histogram, seed, &mut nobody);
+    let mut kernel = Kernel::new(&rcu, &[], tun, machine, Keep::Histogram, seed, &mut nobody);
     kernel.guest = Some(guest);
     for (index, &(cpu, at)) in tasks.iter().enumerate() {
         kernel.add_guest(index as u32, cpu, at);

@@ -2,11 +2,33 @@
 
 use super::cpu::TIMER_SOFTIRQ;
 use super::exec::{FAIR_PERIOD_NS, FAIR_RUNTIME_NS};
-use super::kernel::{Event, Kernel};
+use super::kernel::{Event, Hw, Kernel};
 use super::observe::{Observer, Sight};
 use super::task::{SchedClass, TaskId, TimerId};
+use super::workqueue::Item;
 use crate::tree::world::{TickHit, World};
 use crate::wheel::wheel_expiry;
+
+impl Hw<'_> {
+    /// Arms a timer on a CPU's wheel.
+    pub(super) fn arm_timer(&mut self, cpu: u32, timer: TimerId, delta: u64) {
+        let expiry = wheel_expiry(self.jiffies(), delta);
+        self.cpus[cpu as usize].wheel.push((expiry, timer));
+        if !self.cpus[cpu as usize].tick_stopped {
+            return;
+        }
+        // From an interrupt of an idle CPU whose tick is off: somebody has to know of it.
+        let first = self.cpus[cpu as usize].first_timer();
+        if self.pull {
+            self.hung.retain(|&(_, owner)| owner != cpu);
+            self.hung.extend(first.map(|jiffy| (jiffy, cpu)));
+        }
+        if !self.pull || self.hierarchy.active_cpus() == 0 {
+            let event = &mut self.cpus[cpu as usize].clock_event;
+            *event = event.iter().copied().chain(first).min();
+        }
+    }
+}
 
 impl<O: Observer> Kernel<'_, '_, O> {
     /// Offset of this CPU's ticks against the boundary (`skew_tick`).
@@ -99,6 +121,14 @@ impl<O: Observer> Kernel<'_, '_, O> {
                         self.hw.wake_soon(self.hw.gp_task);
                     }
                     TimerId::ExpTimeout(task) => self.exp_timed_out(task),
+                    TimerId::SrcuGp(domain) => self.hw.queue_item(cpu, Item::SrcuGp(domain)),
+                    TimerId::SrcuCallbacks(domain, of) => {
+                        let state = &mut self.domains[domain as usize];
+                        state.cb_timed[of as usize] = false;
+                        if !std::mem::replace(&mut state.cb_queued[of as usize], true) {
+                            self.hw.queue_item(of, Item::SrcuCallbacks(domain, of));
+                        }
+                    }
                 }
             }
         }
@@ -106,8 +136,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// Arms a timer on a CPU's wheel.
     pub(super) fn arm_timer(&mut self, cpu: u32, timer: TimerId, delta: u64) {
-        let expiry = wheel_expiry(self.hw.jiffies(), delta);
-        self.hw.cpus[cpu as usize].wheel.push((expiry, timer));
+        self.hw.arm_timer(cpu, timer, delta);
     }
 
     /// Takes a timer off whatever wheel it is on.

@@ -5,12 +5,15 @@ use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
 use super::guest::{Guest, JUST_WAKE};
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
-use super::program::ExpeditedCaller;
+use super::program::{ExpeditedCaller, SrcuCall, SrcuCaller};
 use super::random::{Purpose, Stream};
 use super::sched::IdleMask;
+use super::srcu::DomainState;
 use super::task::{Program, RunMode, SchedClass, SyncCaller, Task, TaskId, TaskState};
 use super::timer::Hierarchy;
+use super::workqueue::Workqueue;
 use crate::config::Tunables;
+use crate::srcu::Srcu;
 use crate::stats::{Counters, GracePeriods, Keep, Recorder, Stall};
 use crate::trace::{Context, Event as TraceEvent, Record, Trace};
 use crate::tree::waiters::Waiter;
@@ -82,6 +85,7 @@ pub(super) struct Hw<'r> {
     pub next_callback: u64,
     /// Trace events, when they are wanted.
     pub trace: Option<Trace>,
+    pub workqueue: Workqueue<'r>,
 }
 
 impl Hw<'_> {
@@ -99,6 +103,22 @@ impl Hw<'_> {
         self.counters
             .callbacks_queued
             .saturating_sub(self.counters.callbacks_invoked)
+    }
+
+    /// Adds a blocked task.
+    pub(super) fn add_task(&mut self, program: Program, cpu: u32, class: SchedClass, pinned: bool) -> TaskId {
+        self.tasks.push(Task {
+            program,
+            state: TaskState::Blocked,
+            class,
+            pinned,
+            cpu,
+            slice_used: 0,
+            burst: 0,
+            mode: RunMode::Kernel,
+            wake_pending: false,
+        });
+        self.tasks.len() as TaskId - 1
     }
 
     pub(super) fn after_now(&self, delay: u64) -> u64 {
@@ -275,6 +295,13 @@ impl World for Hw<'_> {
 /// The machine and the engine under one observer.
 pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub rcu: &'r Rcu<UserCb>,
+    /// Domains of SRCU, and what the machine keeps of each.
+    pub srcu: &'r [Srcu<u64>],
+    pub domains: Vec<DomainState>,
+    pub srcu_callers: Vec<SrcuCaller>,
+    /// `call_srcu()` callbacks that are queued.
+    pub srcu_calls: HashMap<u64, SrcuCall>,
+    pub next_srcu_call: u64,
     pub hw: Hw<'r>,
     /// The workload. Shared, so that a task's program can look at its part while it changes the rest.
     pub parts: Rc<[Part]>,
@@ -311,6 +338,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
     /// A machine at rest: all CPUs idle without a tick, the kthread waiting for a request.
     pub(super) fn new(
         rcu: &'r Rcu<UserCb>,
+        srcu: &'r [Srcu<u64>],
         tun: &Tunables,
         machine: &Machine,
         keep: Keep,
@@ -367,9 +395,15 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             last_progress: 0,
             next_callback: 0,
             trace: None,
+            workqueue: Workqueue::default(),
         };
         let mut kernel = Kernel {
             rcu,
+            srcu,
+            domains: Vec::new(),
+            srcu_callers: Vec::new(),
+            srcu_calls: HashMap::new(),
+            next_srcu_call: 0,
             hw,
             parts: Rc::from([]),
             gp: GpKthread::default(),
@@ -410,18 +444,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
 
     /// Adds a blocked task.
     pub(super) fn add_task(&mut self, program: Program, cpu: u32, class: SchedClass, pinned: bool) -> TaskId {
-        self.hw.tasks.push(Task {
-            program,
-            state: TaskState::Blocked,
-            class,
-            pinned,
-            cpu,
-            slice_used: 0,
-            burst: 0,
-            mode: RunMode::Kernel,
-            wake_pending: false,
-        });
-        self.hw.tasks.len() as TaskId - 1
+        self.hw.add_task(program, cpu, class, pinned)
     }
 
     /// Begins a step on `cpu`: from here on the engine's costs add up.

@@ -69,6 +69,13 @@ pub struct Machine {
     pub caller_gap_ns: u64,
     /// A work item of the `sync_wq` worker besides the wake-ups it does, ns. Assumed.
     pub work_item_ns: u64,
+    /// Reading one CPU's SRCU counter from another CPU, ns: a cache line of somebody else. Source: 50–100 ns is usual
+    /// between the cores of one package; assumed.
+    pub srcu_counter_ns: u64,
+    /// A full memory barrier, ns: of a normal SRCU reader, or between two sums. Assumed (a locked instruction).
+    pub full_barrier_ns: u64,
+    /// `call_srcu()` or a cookie, ns; a lock of the domain's update side is held about as long. Assumed.
+    pub srcu_call_ns: u64,
     /// Time slice of ordinary tasks, ns. Source: 0.70 ms base slice scaled by 1 + log2(CPUs), at most 4.
     pub slice_ns: u64,
     /// Background noise: bursts per second and CPU (exponential gaps); 0: none. Assumed.
@@ -106,6 +113,9 @@ impl Default for Machine {
             srs_step_ns: 0,
             caller_gap_ns: 5_000,
             work_item_ns: 300,
+            srcu_counter_ns: 70,
+            full_barrier_ns: 20,
+            srcu_call_ns: 200,
             slice_ns: 2_800_000,
             noise: 0.5,
             noise_min_ns: 50_000,
@@ -159,6 +169,9 @@ impl Machine {
             ("srs_step_ns", self.srs_step_ns),
             ("caller_gap_ns", self.caller_gap_ns),
             ("work_item_ns", self.work_item_ns),
+            ("srcu_counter_ns", self.srcu_counter_ns),
+            ("full_barrier_ns", self.full_barrier_ns),
+            ("srcu_call_ns", self.srcu_call_ns),
             ("noise_min_ns", self.noise_min_ns),
             ("noise_max_ns", self.noise_max_ns),
         ] {

@@ -12,12 +12,14 @@ mod observe;
 mod program;
 mod runner;
 mod sched;
+pub(crate) mod srcu;
 mod task;
 mod timer;
+mod workqueue;
 
 use crate::random;
 
 pub use crate::control::{Control, MEMORY_LIMIT_MB, RunOptions};
 pub use machine::{MAX_COST_NS, MAX_NOISE, Machine, TimerMigration};
-pub use observe::{NoObserver, Observer, Sight};
+pub use observe::{NoObserver, Observer, Sight, SrcuSight};
 pub use runner::{simulate, simulate_many, simulate_observed};

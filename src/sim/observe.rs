@@ -1,8 +1,9 @@
 //! The window through which an oracle watches a run: what happened in the simulated world, and the
 //! tree's state after it. The engine neither knows nor pays for it when nobody looks.
 
+use crate::srcu::Scan;
 use crate::tree::Snapshot;
-use crate::workload::SyncCallKind;
+use crate::workload::{SrcuCallKind, SyncCallKind};
 
 /// Something that happened, seen from outside the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +123,13 @@ pub enum Sight {
         /// Surviving CPU.
         to: u32,
     },
+    /// Something happened in an SRCU domain.
+    Srcu {
+        /// Number of the workload part that the domain belongs to.
+        part: u32,
+        /// What.
+        sight: SrcuSight,
+    },
     /// The run is over; `interrupted` as in the result.
     End {
         /// Cut short by a cancel request.
@@ -129,10 +137,53 @@ pub enum Sight {
     },
 }
 
+/// What happened in an SRCU domain, seen from outside the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SrcuSight {
+    /// A reader counted itself: its section is open.
+    Enter {
+        /// Unique id of the section.
+        id: u64,
+    },
+    /// It counted itself out.
+    Exit {
+        /// Its id.
+        id: u64,
+    },
+    /// A call began. `Call`: the callback with this number was queued.
+    Begin {
+        /// Unique id of the call, growing.
+        id: u64,
+        /// What kind.
+        kind: SrcuCallKind,
+    },
+    /// It returned. `Call`: its callback was invoked.
+    End {
+        /// Its id.
+        id: u64,
+    },
+    /// A grace period began.
+    GpBegin {
+        /// Its number.
+        gp_seq: u64,
+    },
+    /// It ended.
+    GpEnd {
+        /// The same number.
+        gp_seq: u64,
+    },
+}
+
 /// Watches a run. Implementations check what they see and panic, or collect, on a violation.
 pub trait Observer {
     /// False lets the compiler remove every look.
     const ACTIVE: bool = true;
+
+    /// For tests: a scan that SRCU domains leave out, to see whether the observer notices.
+    #[doc(hidden)]
+    fn skipped_scan(&self) -> Option<Scan> {
+        None
+    }
 
     /// `at_ns` never decreases, except that effects inside one step carry the step's own progress
     /// and may be ahead of other CPUs' events that follow. `snapshot` is taken on demand, after the event.

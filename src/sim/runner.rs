@@ -33,6 +33,8 @@ const BYTES_PER_EVENT: u64 = 32;
 const CALLBACK_CHECK: u64 = 1 << 16;
 /// An expedited call takes at least this long with any usual costs, ns.
 const SHORTEST_EXPEDITED_NS: u64 = 1_000;
+/// The same of a `synchronize_srcu()`, whose work is dispatched twice; a `call_srcu()` alone is quicker.
+const SHORTEST_SRCU_NS: u64 = 1_000;
 /// End of virtual time, ns: 73 years.
 const HORIZON_NS: u64 = 1 << 61;
 /// Runs one simulation.
@@ -207,6 +209,17 @@ fn estimate(config: &Config, workload: &Workload, options: &RunOptions) -> (u64,
             Part::CallRcuFlood(flood) => flood.tasks,
             Part::PeriodicInterrupt(_) => online,
             Part::Hotplug(_) => 1,
+            Part::SrcuFlood(flood) => {
+                let pace = SHORTEST_SRCU_NS + flood.think_ns;
+                let by_time = if flood.duration_ns > 0 {
+                    flood.duration_ns / pace + 1
+                } else {
+                    u64::MAX
+                };
+                let by_count = if flood.calls > 0 { flood.calls } else { u64::MAX };
+                calls = calls.saturating_add(flood.tasks.saturating_mul(by_time.min(by_count)));
+                flood.tasks.saturating_add(flood.readers)
+            }
         });
     }
     let kept = options.keep.at_most(calls);
@@ -280,7 +293,8 @@ fn run<O: Observer>(
     let wall = Instant::now();
     let cpu = thread_cpu_ns();
     let rcu: Rcu<super::cpu::UserCb> = Rcu::new(tun)?;
-    let mut kernel = Kernel::new(&rcu, tun, machine, options.keep, seed, observer);
+    let srcu = super::srcu::domains(tun, workload, observer.skipped_scan())?;
+    let mut kernel = Kernel::new(&rcu, &srcu, tun, machine, options.keep, seed, observer);
     if options.trace_limit > 0 {
         kernel.hw.trace = Some(Trace::new(rcu.is_preemptible(), options.trace_limit));
     }

@@ -237,6 +237,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
         if let Program::Guest { released, .. } = &mut self.hw.tasks[id as usize].program {
             *released = true;
         }
+        match self.hw.tasks[id as usize].program {
+            Program::SrcuCaller(index) => self.srcu_callers[index as usize].released = Some(gp),
+            Program::Kworker(index) => self.hw.workqueue.release(index),
+            _ => {}
+        }
         if direct {
             self.see(Sight::DirectComplete { task: id });
         }

@@ -1,5 +1,6 @@
 //! Tasks: what each kind does next, and its state.
 
+use super::program::SrcuReader;
 use super::random::Stream;
 use crate::tree::waiters::Waiter;
 use std::num::NonZeroU32;
@@ -14,6 +15,10 @@ pub(super) enum TimerId {
     GpTimeout,
     /// Timeout of an expedited caller's wait, after which it reports a stall.
     ExpTimeout(TaskId),
+    /// The delay of this SRCU domain's work item.
+    SrcuGp(u32),
+    /// The delay of this domain's callbacks of this CPU.
+    SrcuCallbacks(u32, u32),
 }
 
 /// Scheduling class, best first.
@@ -161,6 +166,11 @@ pub(super) enum Program {
     },
     /// The `sync_wq` worker.
     Worker,
+    /// A worker of a CPU's work queue, by its number.
+    Kworker(u32),
+    /// An updater of an SRCU domain, by its index among them.
+    SrcuCaller(u32),
+    SrcuReader(Box<SrcuReader>),
     /// Background noise of one CPU; its bursts are set from outside.
     Noise,
     Ksoftirqd,
@@ -177,7 +187,9 @@ impl Program {
             Program::Flood(_) => "flood",
             Program::Hotplug(_) => "cpuhp",
             Program::Guest { .. } => "rcu_torture",
-            Program::Worker => "kworker",
+            Program::Worker | Program::Kworker(_) => "kworker",
+            Program::SrcuCaller(_) => "srcu",
+            Program::SrcuReader(_) => "srcu_reader",
             Program::Noise => "noise",
             Program::Ksoftirqd => "ksoftirqd",
         }

@@ -181,6 +181,21 @@ pub struct Counters {
     /// Stall reports.
     #[serde(default)]
     pub stalls: u64,
+    /// SRCU grace periods that ended, of all domains.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub srcu_grace_periods: u64,
+    /// Those of them that were expedited when they ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub srcu_expedited: u64,
+    /// `synchronize_srcu()` calls that were expedited by themselves.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub srcu_auto_expedited: u64,
+    /// Zero tests of those grace periods.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub srcu_zero_tests: u64,
+    /// Runs of SRCU work items that those grace periods took.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub srcu_work_runs: u64,
     /// Real threads: heavy fences (`membarrier`) executed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub heavy_fences: u64,
@@ -197,7 +212,7 @@ pub struct Counters {
     pub callbacks_peak: u64,
 }
 
-/// Counters of one world only stay out of the other's output.
+/// Counters of one world, or of one mechanism, only stay out of the other's output.
 fn is_zero(counter: &u64) -> bool {
     *counter == 0
 }

@@ -12,6 +12,7 @@
 //! | `call_rcu_flood.rs` | tasks that queue callbacks |
 //! | `periodic_interrupt.rs` | an interrupt that queues callbacks |
 //! | `hotplug.rs` | CPUs going offline and coming back |
+//! | `srcu_flood.rs` | an SRCU domain: its updaters and its readers |
 //! | `length.rs` | lengths that are drawn from a distribution |
 
 mod call_rcu_flood;
@@ -20,6 +21,7 @@ mod hotplug;
 mod length;
 mod periodic_interrupt;
 mod readers;
+mod srcu_flood;
 mod sync_flood;
 
 pub use call_rcu_flood::CallRcuFlood;
@@ -28,6 +30,7 @@ pub use hotplug::Hotplug;
 pub use length::Length;
 pub use periodic_interrupt::PeriodicInterrupt;
 pub use readers::Readers;
+pub use srcu_flood::{SrcuCallKind, SrcuFlood};
 pub use sync_flood::{SyncCallKind, SyncFlood};
 
 use crate::error::{Error, Result};
@@ -108,6 +111,8 @@ pub enum Part {
     PeriodicInterrupt(PeriodicInterrupt),
     /// CPUs going offline and coming back.
     Hotplug(Hotplug),
+    /// An SRCU domain.
+    SrcuFlood(SrcuFlood),
 }
 
 impl Part {
@@ -119,13 +124,14 @@ impl Part {
             Part::CallRcuFlood(part) => part.validate(nr_online),
             Part::PeriodicInterrupt(part) => part.validate(nr_online),
             Part::Hotplug(part) => part.validate(nr_online),
+            Part::SrcuFlood(part) => part.validate(nr_online),
         }
     }
 
     /// The part comes to an end by itself; the others go on as long as one of those.
     pub(crate) fn is_bounded(&self) -> bool {
         match self {
-            Part::SyncFlood(_) => true,
+            Part::SyncFlood(_) | Part::SrcuFlood(_) => true,
             Part::CpuLoad(part) => part.duration_ns > 0,
             Part::Readers(part) => part.sections > 0 || part.duration_ns > 0,
             Part::CallRcuFlood(part) => part.callbacks > 0 || part.duration_ns > 0,
@@ -143,6 +149,7 @@ impl Part {
             Part::CallRcuFlood(part) => part.duration_ns,
             Part::PeriodicInterrupt(part) => part.duration_ns,
             Part::Hotplug(part) => part.duration_ns,
+            Part::SrcuFlood(part) => part.duration_ns,
         }
     }
 }
@@ -162,7 +169,8 @@ part_into_workload!(
     Readers,
     CallRcuFlood,
     PeriodicInterrupt,
-    Hotplug
+    Hotplug,
+    SrcuFlood
 );
 
 /// Parts that run side by side.

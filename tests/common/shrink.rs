@@ -104,6 +104,7 @@ fn placement_of(part: &mut Part) -> Option<&mut Placement> {
         Part::SyncFlood(p) => Some(&mut p.placement),
         Part::Readers(p) => Some(&mut p.placement),
         Part::CallRcuFlood(p) => Some(&mut p.placement),
+        Part::SrcuFlood(p) => Some(&mut p.placement),
         Part::CpuLoad(_) | Part::PeriodicInterrupt(_) | Part::Hotplug(_) => None,
     }
 }
@@ -113,7 +114,7 @@ fn cpus_of(part: &mut Part) -> Option<&mut Cpus> {
         Part::CpuLoad(p) => Some(&mut p.cpus),
         Part::PeriodicInterrupt(p) => Some(&mut p.cpus),
         Part::Hotplug(p) => Some(&mut p.cpus),
-        Part::SyncFlood(_) | Part::Readers(_) | Part::CallRcuFlood(_) => None,
+        Part::SyncFlood(_) | Part::Readers(_) | Part::CallRcuFlood(_) | Part::SrcuFlood(_) => None,
     }
 }
 
@@ -126,6 +127,7 @@ fn half_duration(part: &Part) -> Part {
         Part::CallRcuFlood(p) => &mut p.duration_ns,
         Part::PeriodicInterrupt(p) => &mut p.duration_ns,
         Part::Hotplug(p) => &mut p.duration_ns,
+        Part::SrcuFlood(p) => &mut p.duration_ns,
     };
     if *duration > 1_000_000 {
         *duration /= 2;
@@ -172,6 +174,7 @@ fn fewer(part: &Part) -> Vec<Part> {
             }
         }
         Part::CallRcuFlood(p) => halve!(p, CallRcuFlood, tasks > 1, callbacks > 1, burst > 1, repost > 0),
+        Part::SrcuFlood(p) => halve!(p, SrcuFlood, tasks > 1, calls > 1, readers > 0, think_ns > 0),
         Part::PeriodicInterrupt(p) => halve!(p, PeriodicInterrupt, rate_hz > 1, callbacks > 0),
         Part::Hotplug(p) => {
             halve!(p, Hotplug, transitions > 1);

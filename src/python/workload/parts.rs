@@ -2,9 +2,10 @@
 
 use super::kinds::{Count, CpuSet, Flag, Kind, LengthUs, MS, Place, US, Word};
 use super::part::{self, Field, Part, part};
+use crate::srcu::Flavour;
 use crate::workload::{
-    CallRcuFlood, CpuLoad, Hotplug, MAX_CALLS, MAX_TASKS, Mode, PeriodicInterrupt, Readers, SyncCallKind,
-    SyncFlood, Workload,
+    CallRcuFlood, CpuLoad, Hotplug, MAX_CALLS, MAX_TASKS, Mode, PeriodicInterrupt, Readers, SrcuCallKind,
+    SrcuFlood, SyncCallKind, SyncFlood, Workload,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -146,6 +147,48 @@ part! {
     }
 }
 
+part! {
+    /// One SRCU domain: tasks that wait for its grace periods, and readers that may sleep inside their sections.
+    ///
+    /// Each task makes its next call `think_us` after the return of the previous one; the readers go on as long as any
+    /// part of the workload runs. A length is a number of microseconds, or a distribution: "uniform:1:5", "exp:10"
+    /// (mean 10).
+    SrcuFlood as PySrcuFlood, "SrcuFlood", "srcu-flood", repr(tasks, calls) {
+        /// Number of tasks that call.
+        tasks: Count(1, MAX_TASKS), "1" => tasks;
+        /// Calls per task; 0 is as many as fit into `duration_ms`. Left out: 0 with a duration, else 100.
+        calls: Count(0, MAX_CALLS), "None" => calls;
+        /// Virtual time after which no new call is made; 0 for no limit.
+        duration_ms: MS, "0" => duration_ns;
+        /// What a call is: "sync" (`synchronize_srcu()`), "expedited" (`synchronize_srcu_expedited()`), "call"
+        /// (`call_srcu()`, over when the callback is invoked; the task does not wait for that), "poll" (a cookie,
+        /// looked at once a jiffy) or "barrier" (`srcu_barrier()`).
+        kind: Word(&SrcuCallKind::ALL), "'sync'" => kind;
+        /// The domain's readers: "normal" (full barriers), "fast", "fast-updown" or "light" (none: grace periods of
+        /// RCU stand in for them).
+        flavour: Word(&Flavour::ALL), "'normal'" => flavour;
+        /// Pause between the return of a call and the next one.
+        think_us: US, "0" => think_ns;
+        /// Number of reader tasks.
+        readers: Count(0, MAX_TASKS), "0" => readers;
+        /// Length of a section.
+        section_us: LengthUs, "10" => section;
+        /// Time between two sections; below 1 the reader goes on without sleeping.
+        gap_us: LengthUs, "'exp:100'" => gap;
+        /// Of 100 sections, how many are slept through; the others are spent running.
+        sleep_percent: Count(0, 100), "100" => sleep_percent;
+        /// How long a reader is held up between fetching the index and counting itself on it.
+        enter_us: LengthUs, "0" => enter;
+        /// Where tasks and readers start: "spread", "random" or a CPU number.
+        placement: Place, "'spread'" => placement;
+    }
+    settle(flood, given) {
+        if !given("calls") && flood.duration_ns > 0 {
+            flood.calls = 0;
+        }
+    }
+}
+
 macro_rules! classes {
     ($($plain:ident as $class:ident),+) => {
         /// The names of the classes.
@@ -184,5 +227,6 @@ classes!(
     Readers as PyReaders,
     CallRcuFlood as PyCallRcuFlood,
     PeriodicInterrupt as PyPeriodicInterrupt,
-    Hotplug as PyHotplug
+    Hotplug as PyHotplug,
+    SrcuFlood as PySrcuFlood
 );

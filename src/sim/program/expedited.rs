@@ -52,10 +52,15 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// A caller's burst is over, or its sleep.
     pub(in crate::sim) fn next_of_expedited(&mut self, id: TaskId, cpu: u32) -> Next {
-        let guests = matches!(self.hw.tasks[id as usize].program, Program::Guest { .. });
+        let program = &self.hw.tasks[id as usize].program;
+        let guests = matches!(program, Program::Guest { .. });
+        let kworker = match program {
+            Program::Kworker(index) => Some(*index),
+            _ => None,
+        };
         // Completed while the burst went on, or while the task was preempted in it: then it does not sleep.
-        // (A guest's task was simply woken then.)
-        let completed = !guests && self.caller(id).released_by.take().is_some();
+        // (A guest's task and a kworker were simply woken then.)
+        let completed = !guests && kworker.is_none() && self.caller(id).released_by.take().is_some();
         let caller = self.expedited.get_mut(&id).expect("a call is in flight");
         match caller.then {
             Then::Sleep(_) if completed => self.expedited_step(id, cpu, 0),
@@ -73,6 +78,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 let caller = self.expedited.remove(&id).expect("a call is in flight");
                 if guests {
                     return self.guest_returns(id, cpu);
+                }
+                if let Some(index) = kworker {
+                    return self.next_of_kworker(id, index, cpu);
                 }
                 self.sync_return(id, caller.call.gp_seq())
             }

@@ -210,6 +210,11 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 rcu.barrier_ipi(cpu, &mut self.hw);
                 self.end_step();
             }
+            Irq::SrcuStart(domain) => {
+                self.begin_step(self.hw.first_online());
+                self.srcu_start(domain);
+                self.end_step();
+            }
             Irq::Periodic(part) => {
                 let Part::PeriodicInterrupt(interrupt) = &self.parts[part as usize] else {
                     unreachable!("a periodic interrupt belongs to its part")

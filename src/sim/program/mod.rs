@@ -9,6 +9,7 @@
 //! | `readers.rs` | read-side sections |
 //! | `callbacks.rs` | callback floods, periodic interrupts |
 //! | `hotplug.rs` | CPUs going offline and coming back |
+//! | `srcu.rs` | updaters and readers of SRCU domains |
 
 mod callbacks;
 mod expedited;
@@ -16,9 +17,11 @@ mod hotplug;
 mod kthreads;
 mod load;
 mod readers;
+mod srcu;
 mod sync;
 
 pub(super) use expedited::ExpeditedCaller;
+pub(super) use srcu::{SrcuCall, SrcuCaller, SrcuReader};
 
 use super::kernel::Kernel;
 use super::observe::Observer;
@@ -40,6 +43,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
             Program::Hotplug(_) => self.next_of_hotplug(id, cpu),
             Program::Guest { index, .. } => self.next_of_guest(id, index, cpu),
             Program::Worker => self.next_of_worker(cpu),
+            Program::Kworker(index) => self.next_of_kworker(id, index, cpu),
+            Program::SrcuCaller(index) => self.next_of_srcu_caller(id, index, cpu),
+            Program::SrcuReader(_) => self.next_of_srcu_reader(id, cpu),
             // A noise burst is set when it begins; when it is over there is nothing left.
             Program::Noise => Next::Block,
             Program::Ksoftirqd => self.next_of_ksoftirqd(cpu),
@@ -62,6 +68,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 Part::CallRcuFlood(flood) => self.start_call_rcu_flood(flood, index, seed),
                 Part::PeriodicInterrupt(interrupt) => self.start_interrupts(interrupt, index, seed),
                 Part::Hotplug(hotplug) => self.start_hotplug(hotplug, index, seed),
+                Part::SrcuFlood(flood) => self.start_srcu_flood(flood, index, seed, &mut number),
             }
         }
         self.schedule_starts();

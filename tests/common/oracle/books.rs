@@ -35,6 +35,8 @@ impl Oracle {
             self.object("S0.offline", at, sight, None, format!("CPU {cpu} is offline"));
         }
         match sight {
+            // SRCU has an oracle of its own.
+            Sight::Srcu { .. } => false,
             Sight::SectionBegin { id, cpu } => {
                 self.section_begins(at, sight, id, cpu);
                 false

@@ -338,6 +338,7 @@ fn cpu_of(sight: Sight) -> Option<u32> {
         Sight::SectionEnd { .. }
         | Sight::SyncEnd { .. }
         | Sight::DirectComplete { .. }
+        | Sight::Srcu { .. }
         | Sight::End { .. } => None,
     }
 }
