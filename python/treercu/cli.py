@@ -221,7 +221,8 @@ def _build_workload(given: list[tuple[str, dict[str, str]]] | None) -> Any:
         parts.append(_WORKLOADS[name](**fields))
     if not parts:
         raise _BadInput(
-            f"workload={_MIX}: no parts; allowed: --parts JSON, or further --workload NAME, each with its flags"
+            f"workload={_MIX}: no parts; allowed: --parts JSON, or further --workload NAME, each with "
+            "its flags"
         )
     named = any(name == _MIX for name, _ in given)
     return Mix(parts) if named or len(parts) > 1 else parts[0]
@@ -330,7 +331,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action=_Workload,
         dest="workloads",
         metavar="NAME",
-        help=f"{', '.join(_NAMES)}; the flags that follow belong to it; may be repeated: all run side by side",
+        help=f"{', '.join(_NAMES)}; the flags that follow belong to it; may be repeated: all run side by "
+        "side",
     )
     group = parser.add_argument_group("fields of a workload, after its --workload")
     owners: dict[str, list[str]] = {}
