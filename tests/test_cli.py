@@ -145,7 +145,8 @@ FLAGS = {
     "periodic-interrupt": "--rate-hz 4000 --callbacks 2 --cpus 0-1 --duration-ms 4",
     "hotplug": "--cpus 1-2 --interval-us 300 --transitions 4 --duration-ms 4",
     "srcu-flood": "--tasks 2 --calls 3 --duration-ms 90.5 --kind call --flavour fast --think-us 7 "
-    "--readers 2 --section-us exp:70 --gap-us 2.5 --sleep-percent 40 --enter-us uniform:1:5 --placement random",
+    "--readers 2 --section-us exp:70 --gap-us 2.5 --sleep-percent 40 --enter-us uniform:1:5 "
+    "--placement random",
 }
 
 
