@@ -43,6 +43,7 @@
 //! | `facts` | what machine this is |
 //! | `callback` | what `call_rcu()` queues |
 //! | `park`, `crowd` | blocking: alone, and together with others whom one grace period releases |
+//! | `srcu`, `srcu_pointer` | domains of sleepable RCU, and pointers that they protect |
 //! | `clock`, `os` | time, the rest of the operating system |
 
 mod attachment;
@@ -72,6 +73,10 @@ mod reader;
 mod records;
 mod slot;
 mod softirq;
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+mod srcu;
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+mod srcu_pointer;
 mod stalls;
 mod tick;
 mod vcpu;
@@ -87,4 +92,8 @@ pub use os::ParkMode;
 pub use pointer::{PtrReader, RcuPtr, ReadRef};
 pub use slot::MAX_THREADS;
 pub use softirq::Panics;
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+pub use srcu::{Srcu, SrcuCounters, SrcuDownGuard, SrcuGuard, SrcuSection};
+#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+pub use srcu_pointer::SrcuPtr;
 pub use stalls::HostStall;

@@ -2,7 +2,7 @@
 
 use super::domain::Srcu;
 use super::flavour::Flavour;
-use crate::sync::{AtomicU64, Ordering, compiler_barrier, full_fence, mutated};
+use crate::sync::{AtomicU64, Ordering, compiler_barrier, fence_after_rmw, mutated};
 use crossbeam_utils::CachePadded;
 
 /// Which pair a reader counted itself on: what `srcu_read_lock()` returns and `srcu_read_unlock()` wants.
@@ -53,7 +53,8 @@ fn reader_barrier(flavour: Flavour, step: &'static str) {
     if flavour.is_slow_gp() {
         compiler_barrier();
     } else {
-        full_fence(step);
+        // On x86-64 the counting instruction next to it is a full barrier itself.
+        fence_after_rmw(step);
     }
 }
 
