@@ -235,9 +235,8 @@ fn case(seed: u64) -> Case {
         settings.push(("srcu_max_nodelay", d.pick(&[0, 1, 20])));
     }
     let mut config = Config::new();
-    for era in [d.pick(&["6.8", "6.12", "6.18", "7.2"])] {
-        config = config.with("kernel", era).unwrap();
-    }
+    let era = d.pick(&["6.8", "6.12", "6.18", "7.2"]);
+    config = config.with("kernel", era).unwrap();
     config = config
         .replace(settings)
         .and_then(|c| c.with("preempt", d.pick(&["full", "lazy", "none"])))
