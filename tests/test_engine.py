@@ -200,7 +200,9 @@ def test_a_second_close_returns_when_the_first_is_done() -> None:
     first = threading.Thread(target=engine.close)
     first.start()
     eventually(lambda: engine.state != "open")
-    with pytest.raises(rcu.HostError, match="another thread is closing the engine and is not done after timeout=0.05"):
+    with pytest.raises(
+        rcu.HostError, match="another thread is closing the engine and is not done after timeout=0.05"
+    ):
         engine.close(timeout=0.05)
     threading.Timer(0.05, go.set).start()
     engine.close()
@@ -788,7 +790,9 @@ def test_hotplug_can_be_given_up() -> None:
         timer.start()
         began = time.monotonic()
         # The reader is on one of the two, which has to wait for it.
-        gone = [cpu for cpu in (0, 1) if engine.cpu_offline(cpu, cancel=token) and engine.cpu_online(cpu) is None]
+        gone = [
+            cpu for cpu in (0, 1) if engine.cpu_offline(cpu, cancel=token) and engine.cpu_online(cpu) is None
+        ]
         assert len(gone) < 2
         assert time.monotonic() - began < 4
         assert engine.online_cpus == [0, 1]

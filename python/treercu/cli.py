@@ -198,7 +198,9 @@ def _parts(text: str) -> list[Any]:
         for field, value in fields.items():
             if field not in _fields(name):
                 known = ", ".join(_fields(name))
-                raise _BadInput(f"{_cut(field)}={_cut(json.dumps(value))}: no field of {name}; allowed: {known}")
+                raise _BadInput(
+                    f"{_cut(field)}={_cut(json.dumps(value))}: no field of {name}; allowed: {known}"
+                )
         parts.append(_WORKLOADS[name](**fields))
     return parts
 
@@ -217,7 +219,7 @@ def _build_workload(given: list[tuple[str, dict[str, str]]] | None) -> Any:
         parts.append(_WORKLOADS[name](**fields))
     if not parts:
         raise _BadInput(
-            f"workload={_MIX}: no parts; allowed: --parts JSON, or further --workload NAME, each with its flags"
+            f"workload={_MIX}: no parts; allowed: --parts JSON, or further --workload NAME with their flags"
         )
     named = any(name == _MIX for name, _ in given)
     return Mix(parts) if named or len(parts) > 1 else parts[0]
@@ -320,7 +322,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action=_Workload,
         dest="workloads",
         metavar="NAME",
-        help=f"{', '.join(_NAMES)}; the flags that follow belong to it; may be repeated: all run side by side",
+        help=f"{', '.join(_NAMES)}; the flags that follow belong to it; may be repeated",
     )
     group = parser.add_argument_group("fields of a workload, after its --workload")
     owners: dict[str, list[str]] = {}
