@@ -114,9 +114,8 @@ def test_a_mix_is_named_with_its_parts_or_before_them(capfd: pytest.CaptureFixtu
         rcu.SyncFlood(tasks=2, calls=20),
         rcu.Readers(tasks=1, sections=50, section_us="uniform:1:5"),
     )
-    words = (
-        "--workload sync-flood --tasks 2 --calls 20 --workload readers --sections 50 --section-us uniform:1:5"
-    )
+    words = "--workload sync-flood --tasks 2 --calls 20 "
+    words += "--workload readers --sections 50 --section-us uniform:1:5"
     mix = rcu.Mix([flood, readers])
     ways = (
         ["--workload", "mix", *words.split()],

@@ -21,7 +21,9 @@ SOON_S = 10.0
 LONG = ["--workload", "sync-flood", "--tasks", "8", "--calls", "1000000"]
 
 
-def interrupt(words: Sequence[str], number: int = signal.SIGINT) -> subprocess.CompletedProcess[str]:
+def interrupt(
+    words: Sequence[str], number: int = signal.SIGINT, times: int = 1
+) -> subprocess.CompletedProcess[str]:
     """Starts a program, waits until the engine works, sends a signal, and waits for the end."""
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_env()
@@ -34,7 +36,9 @@ def interrupt(words: Sequence[str], number: int = signal.SIGINT) -> subprocess.C
             time.sleep(0.01)
         time.sleep(0.2)
         sent = time.monotonic()
-        process.send_signal(number)
+        for time_sent in range(times):
+            time.sleep(0.02 * bool(time_sent))
+            process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert time.monotonic() - sent < SOON_S
     finally:
@@ -62,6 +66,17 @@ def test_simulate_prints_what_it_has_and_exits_130() -> None:
     assert result["mean_ns"] > 0
     assert result["seed"] == 1
     assert done.stderr == ""
+
+
+def test_a_second_ctrl_c_loses_nothing() -> None:
+    # Fast calls of many threads: there is much to gather when the first one comes.
+    flood = "--workload sync-flood --tasks 64 --calls 0 --duration-ms 60000 --kind expedited".split()
+    done = interrupt([*COMMAND, "measure", "--set", "nr_cpus=2", *flood, "--json"], times=3)
+    assert done.returncode == 130
+    result = json.loads(done.stdout)
+    assert result["interrupted"] is True
+    assert result["calls"] > 0
+    assert "nothing was measured" not in done.stderr
 
 
 def test_replicas_too() -> None:

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import time
 import warnings
@@ -221,8 +222,7 @@ def _build_workload(given: list[tuple[str, dict[str, str]]] | None) -> Any:
         parts.append(_WORKLOADS[name](**fields))
     if not parts:
         raise _BadInput(
-            f"workload={_MIX}: no parts; allowed: --parts JSON, or further --workload NAME, each with "
-            "its flags"
+            f"workload={_MIX}: no parts; allowed: --parts JSON, or further --workload NAME with their flags"
         )
     named = any(name == _MIX for name, _ in given)
     return Mix(parts) if named or len(parts) > 1 else parts[0]
@@ -331,8 +331,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action=_Workload,
         dest="workloads",
         metavar="NAME",
-        help=f"{', '.join(_NAMES)}; the flags that follow belong to it; may be repeated: all run side by "
-        "side",
+        help=f"{', '.join(_NAMES)}; the flags that follow belong to it; may be repeated",
     )
     group = parser.add_argument_group("fields of a workload, after its --workload")
     owners: dict[str, list[str]] = {}
@@ -694,6 +693,12 @@ def _tunables(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _interrupt(number: int, frame: object) -> None:
+    """The first Ctrl-C ends the work. The others are too late, and must not lose what it brings."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def _print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, allow_nan=False))
 
@@ -708,6 +713,10 @@ def _run(argv: Sequence[str] | None) -> int:
     json_wanted = "--json" in (sys.argv[1:] if argv is None else argv)
     try:
         _startup.end()
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # Refused elsewhere than in the main thread, where no signal comes either.
+            with contextlib.suppress(ValueError):
+                signal.signal(signal.SIGINT, _interrupt)
         args = _parser().parse_args(argv)
         commands = {
             "simulate": _simulate,
@@ -733,6 +742,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
+    before = signal.getsignal(signal.SIGINT)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", ConfigWarning)
@@ -743,4 +753,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has had enough; keep the interpreter's last flush quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    finally:
+        # For whoever called this as a function.
+        if before is signal.default_int_handler and signal.getsignal(signal.SIGINT) is not before:
+            with contextlib.suppress(ValueError):
+                signal.signal(signal.SIGINT, before)
     return code

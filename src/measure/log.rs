@@ -253,9 +253,7 @@ fn order(call: &Call) -> (i64, i32, i64) {
 /// there are threads is the next one: whoever interrupts a flood of a million calls waits for this.
 fn by_completion(logs: &mut [Log<'_>]) -> Samples {
     let mut samples = Samples::with_capacity(logs.iter().map(|log| log.kept() as usize).sum());
-    /// When a call ended, its thread and when it began; which log, and where in it.
-    type Head = ((i64, i32, i64), usize, usize);
-    let mut heads: BinaryHeap<Reverse<Head>> = BinaryHeap::with_capacity(logs.len());
+    let mut heads = BinaryHeap::with_capacity(logs.len());
     for (number, log) in logs.iter_mut().enumerate() {
         if log.kept() > 0 {
             heads.push(Reverse((order(&log.call(0)), number, 0)));

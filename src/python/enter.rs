@@ -253,6 +253,14 @@ where
                 control.cancel.store(true, Ordering::Relaxed);
             }
             if raised.is_some() {
+                // The work is on its way out: whoever asks again would only lose what it brings.
+                let _ = Python::try_attach(|py| {
+                    if let Err(err) = py.check_signals()
+                        && !err.is_instance_of::<PyKeyboardInterrupt>(py)
+                    {
+                        err.write_unraisable(py, None);
+                    }
+                });
                 continue;
             }
             let due = progress.filter(|_| reported.elapsed() >= REPORT);
