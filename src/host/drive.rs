@@ -14,9 +14,11 @@
 //!   Where that fails, the kthread of that time has not given up its role yet, and when it has, it looks again at the
 //!   number of spinners (a full fence on both sides: one of the two sees the other). So does the kthread's own thread
 //!   before it sleeps.
+//! - Who leaves a grace period to the kthread's own thread counts that, and wakes it. The count is needed: the request
+//!   may have been another caller's, who comes back to find it taken and wakes nobody, so the thread's ticket is not old.
 
 use super::engine::Shared;
-use crate::sync::{Ordering, fence_after_rmw, spin_loop};
+use crate::sync::{Ordering, fence_after_rmw, mutated, spin_loop};
 use crate::tree::{GpResume, GpWait};
 
 /// Turns of the loop before a caller goes to sleep: a few grace periods long. Giving up the core instead lets the
@@ -87,6 +89,9 @@ impl Shared {
             if turn >= TURNS && self.gp.spinners.load(Ordering::SeqCst) > 0 {
                 return true;
             }
+        }
+        if !mutated("hand-over") {
+            self.gp.handed.fetch_add(1, Ordering::SeqCst);
         }
         self.gp.park.wake(self.parking);
         false

@@ -27,6 +27,9 @@ pub(super) struct GpControl {
     pub(super) driven: bool,
     /// Callers that are about to look whether they can be it.
     pub(super) spinners: AtomicU32,
+    /// Goes up whenever a caller leaves the role to the thread. The caller may have worked on the request of another
+    /// one, who finds it served and calls nobody: no ticket tells the thread.
+    pub(super) handed: AtomicU32,
 }
 
 /// What makes somebody the grace-period kthread.
@@ -49,6 +52,7 @@ impl GpControl {
             }),
             driven,
             spinners: AtomicU32::new(0),
+            handed: AtomicU32::new(0),
         }
     }
 
@@ -69,10 +73,14 @@ impl Shared {
         super::os::precise_timers();
         let mut resume = GpResume::Run;
         loop {
-            let (wait, marks) = {
+            let (wait, marks, handed) = {
                 let mut role = self.gp.role.lock();
+                // What was handed over before is seen by this run, whatever comes later ends the sleep after it.
+                let handed = self.gp.handed.load(Ordering::SeqCst);
                 self.place_kthread();
-                self.gp_run(&mut role, std::mem::replace(&mut resume, GpResume::Run), || false)
+                let (wait, marks) =
+                    self.gp_run(&mut role, std::mem::replace(&mut resume, GpResume::Run), || false);
+                (wait, marks, handed)
             };
             self.wake_crowd(marks);
             match wait {
@@ -83,7 +91,9 @@ impl Shared {
                         self.gp_sleep(Some(until), || false);
                     }
                 }
-                GpWait::Request { ticket } => self.gp_sleep(None, || self.rcu.gp_ticket_is_old(ticket)),
+                GpWait::Request { ticket } => self.gp_sleep(None, || {
+                    self.rcu.gp_ticket_is_old(ticket) || self.gp.handed.load(Ordering::SeqCst) != handed
+                }),
                 GpWait::Timeout { jiffies, ticket } => {
                     let until = self.timeout_at(jiffies);
                     self.gp_sleep(Some(until), || self.rcu.gp_ticket_is_old(ticket));

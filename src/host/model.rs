@@ -13,6 +13,7 @@ use super::softirq::SharedRef;
 use super::vcpu::Kind;
 use super::world::{Actor, Host};
 use crate::config::Config;
+use crate::sync::Ordering;
 use crate::sync::model::{set_now_ns, set_spins};
 use crate::tree::{GpResume, GpWait};
 
@@ -168,6 +169,15 @@ impl Rig {
             shared.rcu.exp_holdouts(),
             shared.rcu.exp_blocking_readers(),
             shared.rcu.snapshot(),
+        );
+        text += &format!(
+            "kthread: {:?}, spinners {}, role {}\n",
+            shared.gp.park,
+            shared.gp.spinners.load(Ordering::Relaxed),
+            match shared.gp.role.try_lock() {
+                Some(role) => format!("{:?}", *role),
+                None => "taken".into(),
+            },
         );
         for cpu in 0..shared.tun.nr_cpus {
             text += &format!("vCPU {cpu}: {:?}\n", *shared.vcpus.get(cpu).run.lock());

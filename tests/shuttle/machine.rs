@@ -115,6 +115,22 @@ pub fn read(sections: u32) -> impl FnOnce(Handle, Oracle) + Send + 'static {
     }
 }
 
+/// Sections that may outlast a grace period which began before them.
+pub fn read_long(sections: u32) -> impl FnOnce(Handle, Oracle) + Send + 'static {
+    move |mut handle, oracle| {
+        for _ in 0..sections {
+            let guard = handle.read_lock();
+            let number = oracle.entered();
+            for _ in 0..30 {
+                thread::yield_now();
+            }
+            oracle.leaving(number);
+            drop(guard);
+            handle.quiescent();
+        }
+    }
+}
+
 /// Sections with long rests between them.
 pub fn rest_and_read(sections: u32) -> impl FnOnce(Handle, Oracle) + Send + 'static {
     move |handle, oracle| {

@@ -12,7 +12,8 @@ const MUTANTS: &[(&str, fn())] = &[
     ("mark taken off by a pass", expedited_preemptible),
     ("queued unseen", expedited_preemptible),
     ("answer not awaited", non_preemptible),
-    ("callers taken late", flood),
+    ("callers taken late", late_callers),
+    ("hand-over", driven_preemptible),
     ("second look", direct),
     ("announce", flood),
 ];

@@ -108,7 +108,7 @@ fn driven(preempt: &str) {
     machine.close();
 }
 
-fn driven_preemptible() {
+pub fn driven_preemptible() {
     driven("full");
 }
 
@@ -127,6 +127,26 @@ pub fn flood() {
         user.join().unwrap();
     }
     machine.close();
+}
+
+/// Callers that come in the middle of a grace period, and sections that this one does not wait for.
+pub fn late_callers() {
+    let machine = Machine::open(&config(2, "full", true, true));
+    let users = [
+        machine.user(0, read_long(3)),
+        machine.user(1, read_long(3)),
+        machine.user(0, synchronize(3)),
+        machine.user(1, synchronize(3)),
+    ];
+    for user in users {
+        user.join().unwrap();
+    }
+    machine.close();
+}
+
+#[test]
+fn callers_that_come_late() {
+    check(number(2000), late_callers);
 }
 
 #[test]
