@@ -121,6 +121,26 @@ def test_a_token_ends_64_threads_soon(engine: str, capsys: pytest.CaptureFixture
     assert took < 1
 
 
+def test_a_token_ends_threads_that_never_pause_soon() -> None:
+    # On an idle engine an expedited call takes about a microsecond: there are many to gather.
+    token = rcu.CancelToken()
+    flood = rcu.SyncFlood(tasks=64, calls=0, duration_ms=60_000, kind="expedited")
+    timer = threading.Timer(1.0, token.cancel)
+    timer.start()
+    began = time.perf_counter()
+    run = rcu.measure(rcu.Config(nr_cpus=2), flood, cancel=token)
+    took = time.perf_counter() - began
+    timer.join()
+    assert run.interrupted
+    assert run.calls > 10_000
+    assert took < 3
+    # In order of completion, whenever they are looked at; each task's own calls follow each other.
+    assert (np.diff(run.samples["end_ns"]) >= 0).all()
+    first = run.samples["task"] == run.samples["task"][0]
+    assert (run.samples["start_ns"][first][1:] >= run.samples["end_ns"][first][:-1]).all()
+    assert len(run.samples["task"]) == run.calls
+
+
 CAUGHT = """
 import json, sys, time, treercu as rcu
 try:

@@ -7,12 +7,9 @@
 use crate::control::MIB;
 use crate::error::{Error, Result};
 use crate::random::Stream;
-use crate::stats::{Call, HISTOGRAM_DIGITS, Keep, Samples};
+use crate::stats::{Call, HISTOGRAM_DIGITS, Keep, KeptCalls, Samples};
 use crate::sync::{AtomicU64, Ordering};
 use hdrhistogram::Histogram;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 
 /// Rows of one chunk.
 pub(super) const CHUNK_ROWS: usize = 16_384;
@@ -30,6 +27,18 @@ struct Row {
     start_ns: i64,
     end_ns: i64,
     gp_seq: i64,
+}
+
+impl Row {
+    fn of(&self, task: i32, cpu: i32) -> Call {
+        Call {
+            task,
+            cpu,
+            start_ns: self.start_ns,
+            end_ns: self.end_ns,
+            gp_seq: self.gp_seq,
+        }
+    }
 }
 
 /// What is left of the memory limit, in rows.
@@ -172,13 +181,16 @@ impl<'b> Log<'b> {
     }
 
     fn call(&mut self, index: usize) -> Call {
-        let row = *self.at(index);
-        Call {
+        let (task, cpu) = (self.task, self.cpu);
+        self.at(index).of(task, cpu)
+    }
+
+    fn into_kept(mut self) -> Kept {
+        self.full.push(self.chunk);
+        Kept {
             task: self.task,
             cpu: self.cpu,
-            start_ns: row.start_ns,
-            end_ns: row.end_ns,
-            gp_seq: row.gp_seq,
+            chunks: self.full,
         }
     }
 
@@ -204,12 +216,12 @@ impl<'b> Log<'b> {
 /// The calls of all threads together.
 #[derive(Debug)]
 pub(super) struct Merged {
-    pub samples: Samples,
+    pub samples: KeptCalls,
     pub histogram: Option<Histogram<u64>>,
     pub mean_ns: Option<f64>,
 }
 
-/// Puts the threads' calls together, in order of completion.
+/// Puts the threads' calls together, in order of completion; where all of them are kept, when they are looked at.
 pub(super) fn merge(mut logs: Vec<Log<'_>>, keep: Keep, mut random: Stream) -> Merged {
     let mut histogram = None;
     let mut mean_ns = None;
@@ -225,8 +237,12 @@ pub(super) fn merge(mut logs: Vec<Log<'_>>, keep: Keep, mut random: Stream) -> M
         histogram = Some(whole);
     }
     let samples = match keep {
-        Keep::Histogram => Samples::with_capacity(0),
-        Keep::Samples => by_completion(&mut logs),
+        Keep::Histogram => Samples::with_capacity(0).into(),
+        Keep::Samples => {
+            let calls = logs.iter().map(|log| log.kept() as usize).sum();
+            let logs: Vec<Kept> = logs.into_iter().map(Log::into_kept).collect();
+            KeptCalls::later(calls, move || by_completion(&logs, calls))
+        }
         Keep::Sample(n) => {
             let mut calls = sample(&mut logs, n, &mut random);
             calls.sort_unstable_by_key(order);
@@ -234,7 +250,7 @@ pub(super) fn merge(mut logs: Vec<Log<'_>>, keep: Keep, mut random: Stream) -> M
             for call in calls {
                 samples.push(call);
             }
-            samples
+            samples.into()
         }
     };
     Merged {
@@ -249,25 +265,35 @@ fn order(call: &Call) -> (i64, i32, i64) {
     (call.end_ns, call.task, call.start_ns)
 }
 
-/// All calls of all threads. They wait in the order of each thread already, so that the earliest of as many calls as
-/// there are threads is the next one: whoever interrupts a flood of a million calls waits for this.
-fn by_completion(logs: &mut [Log<'_>]) -> Samples {
-    let mut samples = Samples::with_capacity(logs.iter().map(|log| log.kept() as usize).sum());
-    let mut heads = BinaryHeap::with_capacity(logs.len());
-    for (number, log) in logs.iter_mut().enumerate() {
-        if log.kept() > 0 {
-            heads.push(Reverse((order(&log.call(0)), number, 0)));
-        }
+/// The calls that one thread kept, in the order in which it made them.
+#[derive(Debug)]
+struct Kept {
+    task: i32,
+    cpu: i32,
+    chunks: Vec<Vec<Row>>,
+}
+
+impl Kept {
+    fn call(&self, index: usize) -> Call {
+        self.chunks[index / CHUNK_ROWS][index % CHUNK_ROWS].of(self.task, self.cpu)
     }
-    while let Some(mut head) = heads.peek_mut() {
-        let Reverse((_, number, index)) = *head;
-        let log = &mut logs[number];
-        samples.push(log.call(index));
-        if index + 1 < log.kept() as usize {
-            *head = Reverse((order(&log.call(index + 1)), number, index + 1));
-        } else {
-            PeekMut::pop(head);
-        }
+}
+
+/// A call's place: when it ended, whose it is, and which of theirs. A thread's own calls come in this order.
+type Place = (i64, u32, u32);
+
+/// All calls of all threads, by completion. What each thread made is in this order already, of which a sort that looks
+/// for such runs makes use.
+fn by_completion(logs: &[Kept], calls: usize) -> Samples {
+    let mut places: Vec<Place> = Vec::with_capacity(calls);
+    for (number, log) in logs.iter().enumerate() {
+        let rows = log.chunks.iter().flatten().enumerate();
+        places.extend(rows.map(|(index, row)| (row.end_ns, number as u32, index as u32)));
+    }
+    places.sort();
+    let mut samples = Samples::with_capacity(calls);
+    for (_, number, index) in places {
+        samples.push(logs[number as usize].call(index as usize));
     }
     samples
 }
@@ -324,6 +350,7 @@ mod tests {
         ];
         let samples = merge(logs, Keep::Samples, stream(9)).samples;
         assert_eq!(samples.len() as u64, n + 3);
+        assert_eq!(samples.latency_ns.len() as u64, n + 3);
         assert!(samples.end_ns.is_sorted());
         assert_eq!(samples.task.iter().filter(|&&task| task == 1).count(), 3);
         assert!(samples.latency_ns.iter().all(|&ns| ns == 5));

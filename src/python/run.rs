@@ -154,7 +154,8 @@ impl PyRun {
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let made = self.samples.get_or_try_init(py, || {
             let owner = self.owner(py)?;
-            let s = &self.data.samples;
+            // May have to put them in order first.
+            let s = py.detach(|| -> &Samples { &self.data.samples });
             let named = vec![
                 ("task", view(&owner, &s.task)?),
                 ("cpu", view(&owner, &s.cpu)?),
@@ -603,7 +604,7 @@ pub(super) fn _restore_run(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResul
         }
     };
     let run = Run {
-        samples,
+        samples: samples.into(),
         grace_periods,
         counters,
         stalls,

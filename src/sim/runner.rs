@@ -370,7 +370,7 @@ fn run<O: Observer>(
     counters.expedited_grace_periods = seq::ctr(rcu.exp_seq());
     let mean_ns = hw.recorder.mean_ns();
     Ok(Run {
-        samples: hw.recorder.samples,
+        samples: hw.recorder.samples.into(),
         histogram: hw.recorder.histogram,
         mean_ns,
         keep: options.keep,

@@ -1,9 +1,11 @@
 //! What a run leaves behind: columns of samples, one record per grace period, counters.
 
+mod deferred;
 mod digest;
 mod keep;
 mod world;
 
+pub use deferred::KeptCalls;
 pub(crate) use keep::{Call, Recorder};
 pub use keep::{HISTOGRAM_DIGITS, Keep, MAX_SAMPLE};
 pub use world::{Measured, Simulated, World};
@@ -230,8 +232,8 @@ pub struct Stall {
 /// The result of one run, simulated or measured.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// One row per completed call.
-    pub samples: Samples,
+    /// One row per completed call, in order of completion.
+    pub samples: KeptCalls,
     /// The distribution of all latencies, unless every call is kept (see [`Keep`]).
     pub histogram: Option<Histogram<u64>>,
     /// Exact mean latency where not every call is kept, ns.

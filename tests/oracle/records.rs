@@ -124,7 +124,8 @@ fn told(early: bool, direct: bool) -> (Story, Run) {
             end_ns: vec![ended as i64],
             latency_ns: vec![(ended - began) as i64],
             gp_seq: vec![gp_seq],
-        },
+        }
+        .into(),
         histogram: None,
         mean_ns: None,
         keep: Keep::default(),
@@ -175,6 +176,12 @@ fn r_a_true_record_is_accepted() {
     }
 }
 
+fn change(run: &mut Run, how: impl FnOnce(&mut Samples)) {
+    let mut samples = Samples::clone(&run.samples);
+    how(&mut samples);
+    run.samples = samples.into();
+}
+
 #[test]
 fn r_false_records() {
     type Lie = fn(&mut Run);
@@ -195,11 +202,11 @@ fn r_false_records() {
         ("R.scans", |r| r.grace_periods.scans[0] = 0),
         ("R.requests", |r| r.grace_periods.requests[0] = 2),
         ("R.requests", |r| r.grace_periods.requests[0] = 0),
-        ("R.samples", |r| r.samples = Samples::default()),
-        ("R.sample", |r| r.samples.latency_ns[0] += 1),
-        ("R.sample", |r| r.samples.cpu[0] = 1),
-        ("R.sample-gp", |r| r.samples.gp_seq[0] += 4),
-        ("I11.late", |r| r.samples.gp_seq[0] += 4),
+        ("R.samples", |r| r.samples = Samples::default().into()),
+        ("R.sample", |r| change(r, |s| s.latency_ns[0] += 1)),
+        ("R.sample", |r| change(r, |s| s.cpu[0] = 1)),
+        ("R.sample-gp", |r| change(r, |s| s.gp_seq[0] += 4)),
+        ("I11.late", |r| change(r, |s| s.gp_seq[0] += 4)),
         ("R.counter", |r| r.counters.ticks += 1),
         ("R.counter", |r| r.counters.context_switches += 1),
         ("R.counter", |r| r.counters.callbacks_invoked += 1),
