@@ -13,7 +13,7 @@
 //!
 //! Readers blocked inside a section and the quiescent states of CPUs are in `exp_qs.rs`.
 //!
-//! Speed: on an idle machine of one node a whole call is nine locked instructions and allocates nothing.
+//! Speed: on an idle machine of one node a whole call is a dozen locked instructions or fewer, and allocates nothing.
 
 use super::handoff::HandOff;
 use super::rcu::{Node, Rcu, bits};
