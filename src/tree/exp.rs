@@ -22,7 +22,8 @@ use super::waiters::Waiter;
 use super::watching::WatchSnap;
 use super::world::{Ctx, Ipi, Work, World};
 use crate::sync::{
-    AtomicBool, AtomicU32, AtomicU64, FullLock, Ordering, assert_unlocked, fence_after_rmw, full_fence, order,
+    AtomicBool, AtomicU32, AtomicU64, FullLock, Ordering, assert_unlocked, fence_after_rmw, full_fence,
+    mutated, order,
 };
 use crate::trace::Event;
 
@@ -320,7 +321,7 @@ impl<C> Rcu<C> {
         // Only the owner writes the number. The barrier behind this store is that of the leaf locks: whoever
         // still reads the old number did so before it, and so did its updates.
         let started = seq::start(self.exp.seq.load(Ordering::Relaxed));
-        debug_assert_eq!(
+        promise_eq!(
             seq::endval(started),
             call.s,
             "an owner does the first grace period it needs"
@@ -351,7 +352,7 @@ impl<C> Rcu<C> {
         let inner = self.geometry.leaves().start;
         for (index, node) in self.nodes[..inner].iter().enumerate() {
             let state = self.lock_node(index);
-            debug_assert_eq!(node.exp.mask.load(Ordering::Relaxed), 0, "the last one is over");
+            promise_eq!(node.exp.mask.load(Ordering::Relaxed), 0, "the last one is over");
             node.exp.mask.store(state.expmaskinit, Ordering::Release);
         }
         world.spend(Work::ExpReset(inner as u32));
@@ -420,12 +421,12 @@ impl<C> Rcu<C> {
         let mut owed;
         {
             let mut leaf = self.lock_node(index);
-            debug_assert_eq!(node.exp.mask.load(Ordering::Relaxed), 0, "the last one is over");
-            debug_assert!(
+            promise_eq!(node.exp.mask.load(Ordering::Relaxed), 0, "the last one is over");
+            promise!(
                 !node.exp.tasks.load(Ordering::Relaxed),
                 "and left no reader behind"
             );
-            let blocked = !leaf.blocked.is_empty();
+            let blocked = !leaf.blocked.is_empty() && !mutated("A03");
             if blocked {
                 leaf.blocked.all_block_exp();
                 node.exp.tasks.store(true, Ordering::Release);
@@ -436,7 +437,7 @@ impl<C> Rcu<C> {
                 let rdp = cpu_of(bit);
                 // The caller itself is outside any section. What begins on an idle CPU begins after this.
                 let snap = world.watching(rdp.cpu);
-                if (rdp.cpu == ctx.cpu && world.is_alone(rdp.cpu)) || snap.in_eqs() {
+                if (rdp.cpu == ctx.cpu && world.is_alone(rdp.cpu)) || snap.in_eqs() || mutated("A04") {
                     owed &= !rdp.grpmask;
                 } else {
                     rdp.exp_watching_snap.store(snap.0, Ordering::Relaxed);
