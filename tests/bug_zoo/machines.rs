@@ -53,7 +53,7 @@ impl Machine {
             Shape::Deep => (d.between(9, 14), 2, 2 + number % 2),
         };
         let busy = number % 3 == 2;
-        let hotplug = number % 3 == 0 && nr_cpus > 1;
+        let hotplug = number.is_multiple_of(3) && nr_cpus > 1;
         // Past the wrap of the numbers, which comes after 300 grace periods.
         let long = number == 4 && nr_cpus <= 3;
         let preempt = d.pick(&["full", "full", "full", "lazy", "none"]);
