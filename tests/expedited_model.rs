@@ -291,7 +291,9 @@ fn a_blocked_reader_is_named() {
 #[test]
 fn on_an_idle_machine_an_expedited_call_is_two_orders_faster_than_a_normal_one() {
     let config = config(&[("nr_cpus", 32), ("hz", 1000)]);
-    let fast = run(&config, &quiet(), expedited(20)).quantile(0.5).expect("calls");
+    let fast = run(&config, &quiet(), expedited(20))
+        .quantile(0.5)
+        .expect("calls");
     let normal = SyncFlood {
         kind: SyncCallKind::Sync,
         ..expedited(20)
