@@ -143,6 +143,7 @@ FLAGS = {
     "--placement spread --duration-ms 4",
     "periodic-interrupt": "--rate-hz 4000 --callbacks 2 --cpus 0-1 --duration-ms 4",
     "hotplug": "--cpus 1-2 --interval-us 300 --transitions 4 --duration-ms 4",
+    "hotplug-sweep": "--cpus 1-2 --back True --waits-down-percent 125 --waits-up-percent 50 --other-us 300",
     "srcu-flood": "--tasks 2 --calls 3 --duration-ms 90.5 --kind call --flavour fast --think-us 7 "
     "--readers 2 --section-us exp:70 --gap-us 2.5 --sleep-percent 40 --enter-us uniform:1:5 "
     "--placement random",

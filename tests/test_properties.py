@@ -17,8 +17,8 @@ ANYTHING = st.one_of(
     st.lists(st.integers(), max_size=3), st.dictionaries(st.text(), st.integers(), max_size=2),
 )  # fmt: skip
 WORKLOADS = [
-    rcu.SyncFlood, rcu.CpuLoad, rcu.Readers, rcu.CallRcuFlood, rcu.PeriodicInterrupt, rcu.Hotplug, rcu.HotplugSweep,
-    rcu.SrcuFlood,
+    rcu.SyncFlood, rcu.CpuLoad, rcu.Readers, rcu.CallRcuFlood, rcu.PeriodicInterrupt, rcu.Hotplug,
+    rcu.HotplugSweep, rcu.SrcuFlood,
 ]  # fmt: skip
 LENGTHS = st.one_of(
     st.floats(0, 1e6).map(str),

@@ -298,8 +298,9 @@ def test_replace_and_to_dict(example: Any) -> None:
     assert fields.pop("type") == kind
     assert list(fields) == list(KINDS[cls.__name__])
     assert cls(**fields) == example.replace() == example
-    assert example.replace(duration_ms=77) == cls(**fields | {"duration_ms": 77})
-    refused("duration_ms", lambda: example.replace(duration_ms=-1))
+    if "duration_ms" in fields:
+        assert example.replace(duration_ms=77) == cls(**fields | {"duration_ms": 77})
+        refused("duration_ms", lambda: example.replace(duration_ms=-1))
     with pytest.raises(TypeError, match="task_s"):
         example.replace(task_s=1)
 

@@ -49,8 +49,12 @@ impl HotplugSweep {
 
     pub(super) fn validate(&self, nr_online: u32) -> Result<()> {
         self.cpus.validate(nr_online)?;
-        let swept = self.swept(nr_online).len();
-        if swept == 0 || swept as u32 == nr_online {
+        // Counted, not listed: before the machine is known any number may be online.
+        let swept = match &self.cpus {
+            Cpus::All => nr_online - 1,
+            Cpus::List(list) => list.len() as u32,
+        };
+        if swept == 0 || swept == nr_online {
             return Err(Error::config(
                 "cpus",
                 format!("{swept} of {nr_online}"),
