@@ -143,7 +143,7 @@ def _compare(
     calls = "?" if implied is None else f"{implied:.1f}"
     rest_ms = 1000 * published["off"]["expedited"] / count
     notes = [
-        "the seconds: they are proportional to the calls per CPU and to the length of a jiffy; at this HZ the "
+        "the seconds: they are proportional to the calls per CPU and to the length of a jiffy; here the "
         f"published saving is that of {calls} calls a CPU: the one that is certain, the hotplug lock's, and "
         "whatever else that kernel's configuration makes",
         f"work that is no grace period: the published {published['off']['expedited']} s with expedited ones "
@@ -153,7 +153,7 @@ def _compare(
         notes.append("measured on real threads: this workload is only simulated")
     return Experiment(
         name=NAME,
-        title=f"SMT{published['threads_per_core']} to SMT1 on {config.nr_cpus} CPUs, {count} of them off and on",
+        title=f"SMT{published['threads_per_core']} to SMT1 and back, {count} of {config.nr_cpus} CPUs",
         unit=published["unit"],
         holds=not interrupted and all(ok for _, ok in checks),
         seed=seed,
