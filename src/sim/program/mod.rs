@@ -8,6 +8,7 @@
 //! | `load.rs` | busy CPUs |
 //! | `readers.rs` | read-side sections |
 //! | `callbacks.rs` | callback floods, periodic interrupts |
+//! | `nocb.rs` | the kthreads of offloaded CPUs |
 //! | `hotplug.rs` | CPUs going offline and coming back |
 //! | `srcu.rs` | updaters and readers of SRCU domains |
 
@@ -16,11 +17,13 @@ mod expedited;
 mod hotplug;
 mod kthreads;
 mod load;
+mod nocb;
 mod readers;
 mod srcu;
 mod sync;
 
 pub(super) use expedited::ExpeditedCaller;
+pub(super) use nocb::NocbState;
 pub(super) use srcu::{SrcuCall, SrcuCaller, SrcuReader};
 
 use super::kernel::Kernel;
@@ -49,6 +52,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
             // A noise burst is set when it begins; when it is over there is nothing left.
             Program::Noise => Next::Block,
             Program::Ksoftirqd => self.next_of_ksoftirqd(cpu),
+            Program::NocbGp(group) => self.next_of_rcuog(id, group, cpu),
+            Program::NocbCb(of) => self.next_of_rcuop(of, cpu),
         }
     }
 
