@@ -4,6 +4,7 @@ use treercu::config::{Config, Value};
 
 use treercu::sim::{Control, Machine, RunOptions, simulate};
 use treercu::stats::Run;
+use treercu::trace::{Context, Event};
 use treercu::workload::{CallRcuFlood, Length, Placement, SyncFlood, Workload};
 
 fn config(settings: &[(&str, Value)]) -> Config {
@@ -20,6 +21,10 @@ fn config(settings: &[(&str, Value)]) -> Config {
 }
 
 fn run(settings: &[(&str, Value)], workload: impl Into<Workload>) -> Run {
+    run_with(settings, workload, &RunOptions::default())
+}
+
+fn run_with(settings: &[(&str, Value)], workload: impl Into<Workload>, options: &RunOptions) -> Run {
     let machine = Machine {
         noise: 0.0,
         gp_kthread_cpu: 7,
@@ -30,7 +35,7 @@ fn run(settings: &[(&str, Value)], workload: impl Into<Workload>) -> Run {
         &machine,
         &workload.into(),
         3,
-        &RunOptions::default(),
+        options,
         &Control::default(),
     )
     .unwrap()
@@ -39,7 +44,7 @@ fn run(settings: &[(&str, Value)], workload: impl Into<Workload>) -> Run {
 fn flood(burst: u64) -> CallRcuFlood {
     CallRcuFlood {
         tasks: 1,
-        callbacks: 2_000,
+        callbacks: 200 * burst,
         duration_ns: 0,
         burst,
         interval: Length::Fixed(500_000),
@@ -78,34 +83,45 @@ fn offloaded_callers_do_not_wait_for_ticks() {
     };
     let by_callback = ("rcu_normal_wake_from_gp", Value::Int(0));
     let ms = |list: &str| {
-        run(&[("rcu_nocbs", list.into()), by_callback.clone()], flood.clone())
-            .mean_ns
-            .unwrap()
-            / 1e6
+        let settings = [("rcu_nocbs", list.into()), by_callback.clone()];
+        run(&settings, flood.clone()).quantile(0.5).unwrap() as f64 / 1e6
     };
     let (here, away) = (ms(""), ms("all"));
     assert!(away < here - 1.0, "{here} ms with softirqs, {away} ms offloaded");
 }
 
-/// Offloaded or not, each callback is invoked once the flood's grace periods are over, and the RCU softirqs of the
-/// flooding CPU become fewer.
+/// Where callbacks are invoked: in softirqs (or `ksoftirqd`) of the CPU that queued them, or all by `rcuop`.
 #[test]
 fn a_flood_is_invoked_by_the_kthreads() {
     for burst in [1, 10, 400] {
-        let (here, away) = (
-            run(&[], flood(burst)),
-            run(&[("rcu_nocbs", "all".into())], flood(burst)),
-        );
-        for run in [&here, &away] {
-            assert_eq!(run.counters.callbacks_queued, 2_000);
+        for list in ["", "all"] {
+            let settings = [("rcu_nocbs", list.into())];
+            let options = RunOptions {
+                trace_limit: 1_000_000,
+                ..RunOptions::default()
+            };
+            let run = run_with(&settings, flood(burst), &options);
+            let trace = run.trace.unwrap();
+            let invoked: Vec<_> = trace
+                .records
+                .iter()
+                .filter(|record| matches!(record.event, Event::InvokeCallback { .. }))
+                .collect();
+            assert!(
+                invoked.len() as u64 > 100 * burst,
+                "{list:?}, burst {burst}: {}",
+                invoked.len()
+            );
+            for record in invoked {
+                assert_eq!(
+                    record.comm == "rcuop",
+                    list == "all",
+                    "burst {burst}: {}",
+                    record.comm
+                );
+                assert!(list.is_empty() || record.context == Context::Task);
+            }
         }
-        assert!(away.counters.callbacks_invoked > 0, "burst {burst}");
-        assert!(
-            away.counters.rcu_softirqs < here.counters.rcu_softirqs,
-            "burst {burst}: {} offloaded, {} not",
-            away.counters.rcu_softirqs,
-            here.counters.rcu_softirqs
-        );
     }
 }
 
@@ -134,4 +150,19 @@ fn polling_replaces_wakeups_by_looks() {
         run.counters.wakeups
     };
     assert!(wakeups(true) > 2 * wakeups(false));
+}
+
+/// Each of offloading's tunables moves the figure that its probe names, the way it says.
+#[test]
+fn the_probes_of_offloading_hold() {
+    for name in [
+        "rcu_nocbs",
+        "rcu_nocb_poll",
+        "rcu_nocb_gp_stride",
+        "nocb_nobypass_lim_per_jiffy",
+    ] {
+        let probe = treercu::probe::probe(name).unwrap();
+        let outcome = probe.run(5, &Control::default()).unwrap();
+        assert!(outcome.moved, "{name}: {outcome:?}");
+    }
 }

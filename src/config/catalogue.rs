@@ -1100,7 +1100,7 @@ static CATALOGUE: &[Spec] = &[
         range: BOOL_RANGE,
         class: Class::Refused,
         tier: 2,
-        default_formula: "0",
+        default_formula: "false",
         effect: "rcuog kthreads look once a jiffy and are never woken by call_rcu().",
         why: "wake-ups of rcuog",
     },

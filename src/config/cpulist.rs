@@ -11,8 +11,8 @@ pub(super) fn parse(list: &str) -> Result<Vec<RangeInclusive<u32>>, String> {
         "" => Err("a CPU number is missing".to_string()),
         _ if text.bytes().all(|b| b.is_ascii_digit()) => text
             .parse::<u32>()
-            .map_err(|_| format!("{text} is no CPU number")),
-        _ => Err(format!("{text} is no CPU number")),
+            .map_err(|_| "a CPU number is too large".to_string()),
+        _ => Err("not a list of CPU numbers and ranges".to_string()),
     };
     if list.is_empty() {
         return Ok(Vec::new());
@@ -27,7 +27,7 @@ pub(super) fn parse(list: &str) -> Result<Vec<RangeInclusive<u32>>, String> {
             if from <= to {
                 Ok(from..=to)
             } else {
-                Err(format!("{part} runs backwards"))
+                Err("a range runs backwards".to_string())
             }
         })
         .collect()
