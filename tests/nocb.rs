@@ -5,7 +5,7 @@ use treercu::config::{Config, Value};
 use treercu::sim::{Control, Machine, RunOptions, simulate};
 use treercu::stats::Run;
 use treercu::trace::{Context, Event};
-use treercu::workload::{CallRcuFlood, Length, Placement, SyncFlood, Workload};
+use treercu::workload::{CallRcuFlood, Hotplug, Length, Placement, SyncCallKind, SyncFlood, Workload};
 
 fn config(settings: &[(&str, Value)]) -> Config {
     let base: &[(&str, Value)] = &[
@@ -164,5 +164,43 @@ fn the_probes_of_offloading_hold() {
         let probe = treercu::probe::probe(name).unwrap();
         let outcome = probe.run(5, &Control::default()).unwrap();
         assert!(outcome.moved, "{name}: {outcome:?}");
+    }
+}
+
+/// `rcu_barrier()` finds callbacks on offloaded CPUs too, in the list or in the bypass, online or not: it returns, and
+/// CPUs that leave keep their callbacks, which their kthreads go on to invoke elsewhere.
+#[test]
+fn barriers_and_hotplug_go_with_offloaded_cpus() {
+    for limit in [0, 16] {
+        let barriers = SyncFlood {
+            tasks: 2,
+            calls: 20,
+            kind: SyncCallKind::Barrier,
+            ..SyncFlood::default()
+        };
+        let queue = CallRcuFlood {
+            tasks: 4,
+            callbacks: 0,
+            duration_ns: 200_000_000,
+            burst: 20,
+            ..flood(20)
+        };
+        let queue = CallRcuFlood {
+            placement: Placement::Spread,
+            ..queue
+        };
+        let hotplug = Hotplug {
+            transitions: 40,
+            ..Hotplug::default()
+        };
+        let load = Workload::from(barriers).and(queue).and(hotplug);
+        let settings = [
+            ("rcu_nocbs", "1-6".into()),
+            ("nocb_nobypass_lim_per_jiffy", limit.into()),
+        ];
+        let run = run(&settings, load);
+        assert_eq!(run.samples.start_ns.len(), 40);
+        assert!(run.counters.cpus_offlined > 0);
+        assert!(run.counters.callbacks_invoked * 2 > run.counters.callbacks_queued);
     }
 }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 /// The ranges of a list, or what is wrong with it. CPUs above the largest machine's are allowed, as in the kernel:
 /// only those that exist are used.
 pub(super) fn parse(list: &str) -> Result<Vec<RangeInclusive<u32>>, String> {
-    let last = u32::try_from(MAX_CPUS).unwrap_or(u32::MAX) - 1;
+    let last = MAX_CPUS - 1;
     let number = |text: &str| match text {
         "" => Err("a CPU number is missing".to_string()),
         _ if text.bytes().all(|b| b.is_ascii_digit()) => text
