@@ -3,10 +3,11 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help venv test lint notebooks bench bench-overhead models tsan long clean
+.PHONY: help venv test lint notebooks bench bench-overhead zoo models tsan long clean
 
 help:
 	@echo "make test       Python and Rust tests"
+	@echo "make zoo        the bug zoo: the engine with one step done wrongly, which its tests have to notice"
 	@echo "make models     model checks of the host world: loom and shuttle, in builds of their own"
 	@echo "make tsan       the host world's tests under ThreadSanitizer (see tests/README.md for what it cannot see)"
 	@echo "make lint       rustfmt, clippy with and without Python, ruff, mypy"
@@ -30,6 +31,7 @@ test: venv
 lint: venv
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
+	cargo clippy --all-targets --features bug-zoo -- -D warnings
 	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --all-targets --features python -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -46,6 +48,9 @@ bench:
 
 bench-overhead: venv
 	$(BIN)/python benchmarks/overhead.py
+
+zoo:
+	cargo test --features bug-zoo --test bug_zoo
 
 # The models' builds have their own directories, so that normal builds are not thrown away.
 models:
@@ -66,6 +71,7 @@ long: notebooks
 	cargo test --release -- --include-ignored
 	TREERCU_NUM=20000 cargo test --release --test random_machines -- --nocapture
 	TREERCU_LATCH_RUNS=20000 cargo test --release --test mechanisms -- --nocapture latch
+	TREERCU_NUM=400 $(MAKE) zoo
 	TREERCU_FULL=1 TREERCU_NUM=20000 $(MAKE) models
 	$(MAKE) bench
 

@@ -56,6 +56,7 @@
 //! | `control`, `random` | how a run is carried out; its streams of random numbers |
 //! | [`torture`] | rcutorture's model in both worlds |
 //! | `python` | the extension module `treercu._core` (feature `python`) |
+//! | `zoo` | switches of the bug zoo's mutants (feature `bug-zoo`) |
 //! | [`error`] | the one error type |
 #![warn(missing_docs)]
 // What only the modules left out below use.
@@ -87,3 +88,6 @@ pub mod trace;
 pub mod tree;
 mod wheel;
 pub mod workload;
+#[cfg(feature = "bug-zoo")]
+#[doc(hidden)]
+pub mod zoo;

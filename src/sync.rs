@@ -58,12 +58,15 @@ pub fn assert_unlocked() {
     held::HELD.with(|held| assert_eq!(held.get(), 0, "a world call was made with an engine lock held"));
 }
 
-/// Whether a model check wants this step done wrongly, to see whether it notices. `false` in normal builds.
-#[cfg(not(any(treercu_loom, treercu_shuttle)))]
+/// Whether a model check or the bug zoo wants this step done wrongly, to see whether it notices. `false` in normal
+/// builds.
+#[cfg(not(any(treercu_loom, treercu_shuttle, feature = "bug-zoo")))]
 #[inline(always)]
 pub const fn mutated(_step: &'static str) -> bool {
     false
 }
+#[cfg(all(feature = "bug-zoo", not(any(treercu_loom, treercu_shuttle))))]
+pub use crate::zoo::mutated;
 #[cfg(any(treercu_loom, treercu_shuttle))]
 pub use model::mutated;
 

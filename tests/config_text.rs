@@ -137,7 +137,7 @@ fn toml_refusals_in_full() {
     assert_eq!(
         message("hz = 250\n[rcutree]\nuse_softirq = false\n"),
         "rcutree.use_softirq=false: line 3: rcutree.use_softirq is a knob of the kernel that is not \
-         modelled yet; allowed: a known name, as the table of tunables lists them"
+         modelled yet; allowed: what is modelled, as the table of tunables lists it"
     );
     assert_eq!(
         message("\nrcu_fanout_leaf = 1000"),

@@ -143,6 +143,7 @@ FLAGS = {
     "--placement spread --duration-ms 4",
     "periodic-interrupt": "--rate-hz 4000 --callbacks 2 --cpus 0-1 --duration-ms 4",
     "hotplug": "--cpus 1-2 --interval-us 300 --transitions 4 --duration-ms 4",
+    "hotplug-sweep": "--cpus 1-2 --back True --waits-down-percent 125 --waits-up-percent 50 --other-us 300",
     "srcu-flood": "--tasks 2 --calls 3 --duration-ms 90.5 --kind call --flavour fast --think-us 7 "
     "--readers 2 --section-us exp:70 --gap-us 2.5 --sleep-percent 40 --enter-us uniform:1:5 "
     "--placement random",
@@ -176,8 +177,8 @@ def test_one_of_each_kind(capfd: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (0, "")
     result = one_object(out)
     assert [part["type"] for part in result["workload"]["parts"]] == list(FLAGS)
-    # Of the sync flood, and of the SRCU flood.
-    assert result["calls"] == 2 * 3 + 2 * 3
+    # Of the sync flood, of the SRCU flood, and of two CPUs down and up: 1.25 + 1.25 + 0.5 + 0.5, rounded down.
+    assert result["calls"] == 2 * 3 + 2 * 3 + 3
     parts = [
         cli._WORKLOADS[part["type"]](**{name: value for name, value in part.items() if name != "type"})
         for part in result["workload"]["parts"]

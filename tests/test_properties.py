@@ -18,7 +18,7 @@ ANYTHING = st.one_of(
 )  # fmt: skip
 WORKLOADS = [
     rcu.SyncFlood, rcu.CpuLoad, rcu.Readers, rcu.CallRcuFlood, rcu.PeriodicInterrupt, rcu.Hotplug,
-    rcu.SrcuFlood,
+    rcu.HotplugSweep, rcu.SrcuFlood,
 ]  # fmt: skip
 LENGTHS = st.one_of(
     st.floats(0, 1e6).map(str),

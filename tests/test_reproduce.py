@@ -32,6 +32,27 @@ def test_published_data() -> None:
     assert max(run["max"] for run in data["early_report"]) == data["summary"]["max_early_report"]
 
 
+def test_hotplug() -> None:
+    # 400 CPUs: scans after 1 + 400 // 256 = 2 jiffies, of 10 ms each. By callback without the early report a
+    # call takes a tick to be noticed, twice a wait with its tick, and a tick to notice the end:
+    # 1 + 2 * 3 + 1 = 8. Direct: 3.
+    result = rcu.reproduce("hotplug", seed=1)
+    assert result.holds
+    rows = {row.setting: row for row in result.rows}
+    siblings = 400 * 7 // 8
+    for way in ("off", "on"):
+        assert rows[f"{way}, normal"].simulated.mean == pytest.approx(siblings * 0.080, rel=0.03)
+        assert rows[f"{way}, direct wake"].simulated.mean == pytest.approx(siblings * 0.030, rel=0.05)
+        assert rows[f"{way}, expedited"].simulated.mean < 0.1
+    assert rows["off, normal"].published.mean == 74.8
+    assert rows["off, expedited"].published.mean == 3.2
+    assert rows["off, direct wake"].published.mean is None
+    # (74.8 - 3.2) / 28
+    assert result.summary["off_calls_per_cpu"]["published"] == pytest.approx(2.56, rel=0.05)
+    assert all(run.calls in (siblings, 2 * siblings) for some in result.runs.values() for run in some)
+    assert {assumed.name for assumed in result.assumptions} >= {"hz", "calls per CPU", "callbacks", "noise"}
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with 3.11")
 def test_the_reader_for_old_pythons_agrees_with_tomllib() -> None:
     from importlib.resources import files
@@ -103,7 +124,7 @@ def test_reproduce_all(treercu: Command) -> None:
     told = json.loads(done.stdout)
     assert done.returncode == 0
     assert set(told) == {"experiments", "wall_s"}
-    assert [experiment["name"] for experiment in told["experiments"]] == ["early-qs"]
+    assert [experiment["name"] for experiment in told["experiments"]] == ["early-qs", "hotplug"]
     assert told["experiments"][0]["seed"] == 3
 
 

@@ -27,6 +27,7 @@ from ._core import (
     Config,
     CpuLoad,
     Hotplug,
+    HotplugSweep,
     Machine,
     Mix,
     PeriodicInterrupt,
@@ -52,7 +53,16 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 # By the name that `to_dict()` and the JSON give them.
 _WORKLOADS: dict[str, Any] = {
     cls().to_dict()["type"]: cls
-    for cls in (SyncFlood, CpuLoad, Readers, CallRcuFlood, PeriodicInterrupt, Hotplug, SrcuFlood)
+    for cls in (
+        SyncFlood,
+        CpuLoad,
+        Readers,
+        CallRcuFlood,
+        PeriodicInterrupt,
+        Hotplug,
+        HotplugSweep,
+        SrcuFlood,
+    )
 }
 
 

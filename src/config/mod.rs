@@ -401,11 +401,13 @@ impl Config {
 /// The tunable of this name, or an error that names one that is near.
 fn find(name: &str, value: impl ToString) -> Result<&'static Spec> {
     lookup(name).ok_or_else(|| {
-        let reason = match knob(name).filter(|knob| !knob.is_modelled()) {
+        let unmodelled = knob(name).filter(|knob| !knob.is_modelled());
+        let reason = match unmodelled {
             Some(knob) => format!("{} is a knob of the kernel that is not modelled yet", knob.name),
             None => "no such tunable".into(),
         };
         let allowed = match near_name(name) {
+            _ if unmodelled.is_some() => "what is modelled, as the table of tunables lists it".to_owned(),
             Some(near) => format!("a known name; the nearest is {near}"),
             None => "a known name, as the table of tunables lists them".to_owned(),
         };

@@ -241,6 +241,14 @@ fn check(config: &Config, workload: &Workload, options: &Options) -> Result<()> 
                     "call-rcu-flood, or simulate",
                 ));
             }
+            Part::HotplugSweep(_) => {
+                return Err(Error::config(
+                    "workload",
+                    "hotplug-sweep",
+                    "it is only simulated so far",
+                    "hotplug beside a sync-flood, or simulate",
+                ));
+            }
             Part::SrcuFlood(_) => {
                 return Err(Error::config(
                     "workload",

@@ -147,9 +147,11 @@ fn jobs(workload: &Workload, online: u32, seed: u64) -> Vec<Job<'_>> {
             Part::SyncFlood(flood) => (flood.tasks, flood.placement, flood.start_skew_ns),
             Part::Readers(readers) => (readers.tasks, readers.placement, 0),
             Part::CallRcuFlood(flood) => (flood.tasks, flood.placement, 0),
-            Part::CpuLoad(_) | Part::Hotplug(_) | Part::PeriodicInterrupt(_) | Part::SrcuFlood(_) => {
-                (0, Placement::Spread, 0)
-            }
+            Part::CpuLoad(_)
+            | Part::Hotplug(_)
+            | Part::HotplugSweep(_)
+            | Part::PeriodicInterrupt(_)
+            | Part::SrcuFlood(_) => (0, Placement::Spread, 0),
         };
         // The same draws as in a simulated run: a seed means the same placement in both worlds.
         let mut place = Stream::new(seed, Purpose::Placement, index as u64);
@@ -205,7 +207,7 @@ pub(super) fn threads(workload: &Workload, online: u32) -> u64 {
             Part::CallRcuFlood(flood) => flood.tasks,
             Part::CpuLoad(load) => load.cpus.resolve(online).len() as u64,
             Part::Hotplug(_) => 1,
-            Part::PeriodicInterrupt(_) | Part::SrcuFlood(_) => 0,
+            Part::PeriodicInterrupt(_) | Part::HotplugSweep(_) | Part::SrcuFlood(_) => 0,
         })
     })
 }
@@ -434,7 +436,9 @@ fn work<'r, 's, S: Subject>(
         Part::Readers(readers) => readers::run(&mut worker, readers, seed),
         Part::CallRcuFlood(flood) => callbacks::run(&mut worker, flood, seed),
         Part::Hotplug(hotplug) => hotplug::run(&mut worker, hotplug, seed),
-        Part::PeriodicInterrupt(_) | Part::SrcuFlood(_) => unreachable!("refused before the run"),
+        Part::PeriodicInterrupt(_) | Part::HotplugSweep(_) | Part::SrcuFlood(_) => {
+            unreachable!("refused before the run")
+        }
     };
     match outcome {
         Ok(()) if part.is_bounded() => shared.part_done(worker.clock.now()),

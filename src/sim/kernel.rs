@@ -5,7 +5,7 @@ use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
 use super::guest::{Guest, JUST_WAKE};
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
-use super::program::{ExpeditedCaller, NocbState, SrcuCall, SrcuCaller};
+use super::program::{ExpeditedCaller, NocbState, SrcuCall, SrcuCaller, Sweep};
 use super::random::{Purpose, Stream};
 use super::sched::IdleMask;
 use super::srcu::DomainState;
@@ -340,6 +340,8 @@ pub(super) struct Kernel<'r, 'o, O: Observer> {
     pub gp_timer_cpu: u32,
     /// The task that is taking a CPU down, until it has taken over what that one left.
     pub hotplug_task: Option<TaskId>,
+    /// Tasks that take CPUs offline between their calls.
+    pub sweeps: HashMap<TaskId, Sweep>,
     /// Bounded tasks that are not done yet; the run ends with the last one.
     pub live: u64,
     /// Callers that have not begun, last to begin first. One calendar entry stands for all of them.
@@ -438,6 +440,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             gp_timed_out: false,
             gp_timer_cpu: gp_cpu,
             hotplug_task: None,
+            sweeps: HashMap::new(),
             live: 0,
             starts: Vec::new(),
             entering: HashMap::new(),

@@ -209,6 +209,13 @@ fn estimate(config: &Config, workload: &Workload, options: &RunOptions) -> (u64,
             Part::CallRcuFlood(flood) => flood.tasks,
             Part::PeriodicInterrupt(_) => online,
             Part::Hotplug(_) => 1,
+            Part::HotplugSweep(sweep) => {
+                let percent = sweep.waits_down_percent + if sweep.back { sweep.waits_up_percent } else { 0 };
+                let waits = sweep.swept(tun.maxcpus).len() as u64 * percent / 100;
+                calls = calls.saturating_add(waits);
+                span = span.saturating_add(waits);
+                1
+            }
             Part::SrcuFlood(flood) => {
                 let pace = SHORTEST_SRCU_NS + flood.think_ns;
                 let by_time = if flood.duration_ns > 0 {

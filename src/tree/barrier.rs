@@ -9,7 +9,7 @@ use super::rcu::{Cb, CpuData, Own, Rcu};
 use super::seq;
 use super::waiters::Waiter;
 use super::world::{Ipi, World};
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, fence, mutated};
 use crate::trace::Event;
 
 /// The barrier's own count while it visits the CPUs.
@@ -62,7 +62,7 @@ impl<C> Rcu<C> {
             if rdp.barrier_seq_snap.load(Ordering::Acquire) == state.seq {
                 continue;
             }
-            if rdp.cblist_len.load(Ordering::SeqCst) == 0 {
+            if rdp.cblist_len.load(Ordering::SeqCst) == 0 || mutated("Z52") {
                 rdp.barrier_seq_snap.store(state.seq, Ordering::Release);
                 world.emit(|| event("NQ", i64::from(rdp.cpu), state.count, state.seq));
             } else if self.rcu_online(rdp) {

@@ -7,6 +7,8 @@
 //! it blocks; when both orders cannot be exact a grace period may wait for a reader more than it has
 //! to, never for one less.
 
+use crate::sync::mutated;
+
 /// A reader's name in its world.
 pub type ReaderId = u64;
 
@@ -183,7 +185,7 @@ impl BlockedList {
         }
         let was_gp = self.gp_tasks == key;
         if was_gp {
-            self.gp_tasks = next;
+            self.gp_tasks = if mutated("Z48d") { NONE } else { next };
         }
         let was_exp = self.exp_tasks == key;
         if was_exp {

@@ -9,7 +9,7 @@ use super::preempt::Reader;
 use super::rcu::{Cb, CpuData, FLAG_FQS, Own, Rcu};
 use super::request::segments;
 use super::world::{Ctx, Current, Work, World};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, mutated};
 use crate::trace::Event;
 
 /// Batch limit while flooded.
@@ -198,6 +198,10 @@ impl<C: Callback> Rcu<C> {
     pub fn core_batch(&self, ctx: Ctx, world: &mut impl World) -> Option<Batch<'_, C>> {
         let rdp = &self.cpus[ctx.cpu as usize];
         let mut own = rdp.own.lock();
+        if mutated("Z02") && !own.cblist.ready() {
+            let waiting = own.cblist.extract_pend();
+            own.cblist.insert_done(waiting);
+        }
         if !own.cblist.ready() || own.in_batch || own.bypass.is_some() {
             world.emit(|| Event::Utilization("End RCU core"));
             return None;

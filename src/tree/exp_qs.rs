@@ -7,7 +7,7 @@
 use super::preempt::Reader;
 use super::rcu::{CpuData, NodeState, Rcu};
 use super::world::{Ctx, TickHit, World};
-use crate::sync::{FullGuard, Ordering};
+use crate::sync::{FullGuard, Ordering, mutated};
 
 impl<C> Rcu<C> {
     /// `rcu_exp_handler()`: the interrupt of an expedited grace period on the CPU that was asked. `hit`: what
@@ -19,7 +19,8 @@ impl<C> Rcu<C> {
             let mask = self.nodes[rdp.leaf].exp.mask.load(Ordering::Relaxed);
             mask & rdp.grpmask != 0
         };
-        if let Some(reader) = reader.filter(|reader| self.preemptible && reader.depth > 0) {
+        if let Some(reader) = reader.filter(|reader| self.preemptible && reader.depth > 0 && !mutated("A05"))
+        {
             let _leaf = self.lock_node(rdp.leaf);
             if owes(rdp) {
                 rdp.exp_owed.store(true, Ordering::Relaxed);
@@ -82,7 +83,7 @@ impl<C> Rcu<C> {
     /// The CPU passed a quiescent state; if it owes an expedited one it reports.
     #[inline]
     pub(super) fn exp_report_owed(&self, ctx: Ctx, world: &mut impl World) {
-        if self.cpus[ctx.cpu as usize].exp_owed.load(Ordering::Relaxed) {
+        if self.cpus[ctx.cpu as usize].exp_owed.load(Ordering::Relaxed) && !mutated("A06") {
             self.exp_report_cpu(ctx, world);
         }
     }
@@ -103,7 +104,8 @@ impl<C> Rcu<C> {
                 return false;
             }
             node.exp.mask.store(owed & !mask, Ordering::SeqCst);
-            if owed & !mask != 0 || node.exp.tasks.load(Ordering::Relaxed) {
+            let readers = node.exp.tasks.load(Ordering::Relaxed) && !mutated("A08");
+            if owed & !mask != 0 || readers {
                 return false;
             }
             let Some(parent) = node.shape.parent else {

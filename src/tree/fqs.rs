@@ -10,7 +10,7 @@ use super::rcu::{CpuData, FLAG_FQS, Rcu, bits};
 use super::watching::WatchSnap;
 use super::world::{Ctx, Work, World};
 use crate::stats::Resolution;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, mutated};
 use crate::trace::Event;
 
 /// What a scan finds out about one CPU.
@@ -56,7 +56,9 @@ impl<C> Rcu<C> {
         let mut resched = 0;
         for bit in bits(owed) {
             let rdp = &self.cpus[(node.shape.grplo + bit) as usize];
-            let verdict = if k.first_scan {
+            let verdict = if mutated("offline unseen") && leaf.qsmaskinitnext & rdp.grpmask == 0 {
+                Verdict::Owes
+            } else if k.first_scan {
                 self.save_snapshot(rdp, world)
             } else {
                 self.recheck(k, rdp, leaf.qsmaskinitnext & rdp.grpmask == 0, jiffies, world)
@@ -104,7 +106,7 @@ impl<C> Rcu<C> {
     fn save_snapshot(&self, rdp: &CpuData<C>, world: &mut impl World) -> Verdict {
         let snap = world.watching(rdp.cpu);
         rdp.watching_snap.store(snap.0, Ordering::Relaxed);
-        if snap.in_eqs() {
+        if snap.in_eqs() || mutated("A21") {
             world.emit(|| Event::Fqs {
                 gp_seq: rdp.gp_seq.load(Ordering::Relaxed),
                 cpu: rdp.cpu,
@@ -126,7 +128,7 @@ impl<C> Rcu<C> {
         world: &mut impl World,
     ) -> Verdict {
         let before = WatchSnap(rdp.watching_snap.load(Ordering::Relaxed));
-        if world.watching(rdp.cpu).passed_eqs_since(before) {
+        if world.watching(rdp.cpu).passed_eqs_since(before) || mutated("Z06") {
             world.emit(|| Event::Fqs {
                 gp_seq: rdp.gp_seq.load(Ordering::Relaxed),
                 cpu: rdp.cpu,
@@ -135,7 +137,7 @@ impl<C> Rcu<C> {
             return Verdict::Quiescent;
         }
         if offline {
-            debug_assert!(false, "an offline CPU reports itself on its way out");
+            promise!(false, "an offline CPU reports itself on its way out");
             return Verdict::Quiescent;
         }
         let jtsq = self.tun.jiffies_to_sched_qs;

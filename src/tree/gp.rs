@@ -153,7 +153,7 @@ impl<C> Rcu<C> {
     /// Runs the kthread to its next reschedule point. `ctx.cpu` is where it runs now; it may have
     /// moved since the last step.
     pub fn gp_step(&self, k: &mut GpKthread, ctx: Ctx, resume: GpResume, world: &mut impl World) -> GpWait {
-        debug_assert_eq!(ctx.current, Current::GpKthread);
+        promise_eq!(ctx.current, Current::GpKthread);
         match k.phase {
             Phase::WaitRequest => {
                 self.set_state(GpState::WaitGps);
@@ -212,7 +212,11 @@ impl<C> Rcu<C> {
                 if self.tun.early_qs && !std::mem::take(&mut k.early_declined) {
                     self.early_report(ctx, world);
                 }
-                k.begin_fqs(self.tun.jiffies_till_first_fqs);
+                k.begin_fqs(if mutated("Z21") {
+                    0
+                } else {
+                    self.tun.jiffies_till_first_fqs
+                });
                 k.phase = Phase::FqsWait;
                 GpWait::Yield
             }
@@ -353,14 +357,16 @@ impl<C> Rcu<C> {
         // The CPU's own lock comes before its leaf's.
         let mut own = (rdp.leaf == index).then(|| rdp.own.lock());
         let mut state = self.lock_node(index);
-        debug_assert_eq!(
+        promise_eq!(
             node.qsmask.load(Ordering::Relaxed),
             0,
             "a grace period starts with a clean node"
         );
         if !state.blocked.is_empty() && (state.qsmaskinit != 0 || state.wait_blkd_tasks) {
             // Every reader that is blocked now may have begun before this grace period.
-            state.blocked.all_block_gp();
+            if !mutated("Z48c") {
+                state.blocked.all_block_gp();
+            }
             if let Some(&first) = state.blocked.gp_blockers().first().filter(|_| world.tracing()) {
                 let gp_seq = self.gp_seq();
                 world.emit(|| Event::UnlockPreemptedTask {
@@ -369,11 +375,14 @@ impl<C> Rcu<C> {
                     at_gp_start: true,
                 });
             }
-            node.gp_tasks.store(true, Ordering::Relaxed);
+            node.gp_tasks.store(state.blocked.blocks_gp(), Ordering::Relaxed);
         }
-        node.qsmask.store(state.qsmaskinit, Ordering::Relaxed);
+        node.qsmask
+            .store(self.to_wait_for(index, &state), Ordering::Relaxed);
         let gps = self.gp_seq.load(Ordering::Relaxed);
-        node.gp_seq.store(gps, Ordering::Release);
+        if node.is_leaf || !mutated("Z27") {
+            node.gp_seq.store(gps, Ordering::Release);
+        }
         if let Some(own) = own.as_deref_mut() {
             // The kthread is awake, so a wanted wake-up is not needed.
             self.note_gp_changes_locked(&mut state, rdp, own, world);
@@ -389,12 +398,12 @@ impl<C> Rcu<C> {
         });
         // CPUs that went offline since the hotplug pass owe nothing, nor does a leaf that waited for
         // blocked readers only and has none left.
-        let gone = if node.is_leaf {
+        let gone = if node.is_leaf && !mutated("Z24") {
             state.qsmaskinit & !state.qsmaskinitnext
         } else {
             0
         };
-        if gone != 0 || state.wait_blkd_tasks {
+        if gone != 0 || (state.wait_blkd_tasks && !mutated("Z23")) {
             let by = Report {
                 cpu: node.shape.grplo,
                 how: Resolution::Nobody,
@@ -402,6 +411,18 @@ impl<C> Rcu<C> {
             if self.report_up(index, state, gone, gps, by, world) {
                 self.wake_gp_kthread(ctx, world);
             }
+        }
+    }
+
+    /// Whom a grace period waits for at this node.
+    fn to_wait_for(&self, index: usize, state: &super::rcu::NodeState) -> u64 {
+        let init = state.qsmaskinit;
+        let last = (1 << 63) >> init.leading_zeros().min(63);
+        match self.nodes[index].is_leaf {
+            _ if mutated("Z03") => 0,
+            true if mutated("Z45") => init & !last,
+            false if mutated("Z45b") => init & !last,
+            _ => init,
         }
     }
 
@@ -420,6 +441,9 @@ impl<C> Rcu<C> {
     fn root_done(&self) -> bool {
         // In a tree of one node the root is a leaf and may have blocked readers of its own.
         let root = &self.nodes[0];
+        if mutated("Z51") && seq::state(self.exp_seq()) != 0 {
+            return true;
+        }
         // Acquire: after every report.
         root.qsmask.load(order("root empty", Ordering::Acquire)) == 0
             && !root.gp_tasks.load(Ordering::Acquire)
@@ -470,7 +494,7 @@ impl<C> Rcu<C> {
     ) -> GpWait {
         let ticket = self.gp_ticket.load(Ordering::SeqCst);
         let left = until.saturating_sub(world.jiffies());
-        if self.fqs_condition(k) || resume == GpResume::TimedOut || left == 0 {
+        if self.fqs_condition(k) || resume == GpResume::TimedOut || left == 0 || mutated("Z43") {
             self.fqs_decide(k, ctx, world)
         } else {
             GpWait::Timeout {
@@ -487,6 +511,9 @@ impl<C> Rcu<C> {
         if self.root_done() {
             self.set_state(GpState::Cleanup);
             k.need_gp = false;
+            if mutated("Z42") {
+                self.srs_gp_cleanup(world);
+            }
             self.polled_gp_end();
             k.phase = Phase::Cleanup(0);
         } else if now >= k.jiffies_force_qs || k.flags.fqs || k.flags.ovld {
@@ -532,12 +559,12 @@ impl<C> Rcu<C> {
         let rcuogs = {
             let mut own = (rdp.leaf == index).then(|| rdp.own.lock());
             let mut state = self.lock_node(index);
-            debug_assert_eq!(
+            promise_eq!(
                 node.qsmask.load(Ordering::Relaxed),
                 0,
                 "a grace period ends with a clean node"
             );
-            debug_assert!(
+            promise!(
                 !node.gp_tasks.load(Ordering::Relaxed),
                 "and without blocked readers"
             );
@@ -548,7 +575,7 @@ impl<C> Rcu<C> {
                 k.need_gp |= self.note_gp_changes_locked(&mut state, rdp, own, world);
             }
             // `rcu_future_gp_cleanup()`: keep the request if it names a later grace period.
-            let more = seq::lt(ended, state.gp_seq_needed);
+            let more = seq::lt(ended, state.gp_seq_needed) && !mutated("A02");
             if more {
                 k.need_gp = true;
             } else {
@@ -603,7 +630,7 @@ impl<C> Rcu<C> {
             self.set_state(GpState::Idle);
             // Requests made since this pass went through the root.
             let root_seq = self.nodes[0].gp_seq.load(Ordering::Relaxed);
-            if !k.need_gp && seq::lt(root_seq, root.gp_seq_needed) {
+            if !k.need_gp && seq::lt(root_seq, root.gp_seq_needed) && !mutated("A02") {
                 k.need_gp = true;
                 world.emit(|| Event::FutureGracePeriod {
                     gp_seq: root_seq,

@@ -10,7 +10,7 @@ use super::qs::Report;
 use super::rcu::Rcu;
 use super::world::{Ctx, World};
 use crate::stats::Resolution;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, mutated};
 
 impl<C> Rcu<C> {
     /// Before the CPU runs (on the controlling CPU) and then on it, interrupts off: from here on new
@@ -35,12 +35,14 @@ impl<C> Rcu<C> {
         self.nodes[rdp.leaf].hotplug.store(true, Ordering::Release);
         let _barrier = self.barrier.lock();
         let mut leaf = self.lock_node(rdp.leaf);
-        debug_assert_eq!(
+        promise_eq!(
             self.nodes[rdp.leaf].qsmask.load(Ordering::Relaxed) & rdp.grpmask,
             0,
             "nobody waits for a CPU that was offline"
         );
-        leaf.qsmaskinitnext |= rdp.grpmask;
+        if !mutated("A14") {
+            leaf.qsmaskinitnext |= rdp.grpmask;
+        }
         if leaf.expmaskinitnext & rdp.grpmask == 0 {
             // Online for the first time.
             leaf.expmaskinitnext |= rdp.grpmask;
@@ -61,7 +63,8 @@ impl<C> Rcu<C> {
             node.hotplug.store(true, Ordering::Release);
             let leaf = self.lock_node(rdp.leaf);
             let gps = node.gp_seq.load(Ordering::Relaxed);
-            let (root_done, mut leaf) = if node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0 {
+            let owes = node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0 && !mutated("A13");
+            let (root_done, mut leaf) = if owes {
                 let by = Report {
                     cpu: ctx.cpu,
                     how: Resolution::Offline,
@@ -127,7 +130,9 @@ impl<C> Rcu<C> {
             let leaf_seq = self.nodes[to.leaf].gp_seq.load(Ordering::Relaxed);
             dead_own.cblist.advance(leaf_seq);
             let mut wake = self.advance_cbs(&mut leaf, to, &mut own.cblist, world);
-            own.cblist.merge(&mut dead_own.cblist);
+            if !mutated("A15") {
+                own.cblist.merge(&mut dead_own.cblist);
+            }
             wake |= self.advance_cbs(&mut leaf, to, &mut own.cblist, world);
             dead_own.enabled = false;
             from.cblist_len.store(0, Ordering::SeqCst);

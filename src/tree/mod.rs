@@ -26,6 +26,15 @@
 //! | `sync` | `synchronize_rcu()` by callback and by direct wake |
 //! | `snapshot` | the whole tree as data |
 
+/// A `debug_assert!` of what the algorithm promises. The bug zoo breaks promises and leaves it to its oracle to notice.
+macro_rules! promise {
+    ($($what:tt)*) => { if cfg!(not(feature = "bug-zoo")) { debug_assert!($($what)*); } };
+}
+/// The same of `debug_assert_eq!`.
+macro_rules! promise_eq {
+    ($($what:tt)*) => { if cfg!(not(feature = "bug-zoo")) { debug_assert_eq!($($what)*); } };
+}
+
 mod barrier;
 mod blocked;
 mod callback;

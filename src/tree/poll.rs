@@ -9,7 +9,7 @@
 use super::rcu::Rcu;
 use super::seq;
 use super::world::{Ctx, World};
-use crate::sync::{AtomicU64, Ordering, full_fence};
+use crate::sync::{AtomicU64, Ordering, full_fence, mutated};
 
 /// A cookie that always tests as done (`RCU_GET_STATE_COMPLETED`).
 pub const COMPLETED: u64 = 1;
@@ -95,6 +95,9 @@ impl<C> Rcu<C> {
     pub(super) fn polled_gp_start(&self) {
         let snap = self.polled.start();
         self.polled.norm_snap.store(snap, Ordering::Relaxed);
+        if mutated("A12") {
+            self.polled_gp_end();
+        }
     }
 
     /// It ends; its own number will be ended later.
@@ -118,6 +121,9 @@ impl<C> Rcu<C> {
         // Full barrier: the caller's updates before it come before the reading. Partner: the barrier
         // of the node lock that the next grace period's start takes.
         full_fence("get_state");
+        if mutated("A11") {
+            return seq::endval(self.polled.load());
+        }
         seq::snap(self.polled.load())
     }
 

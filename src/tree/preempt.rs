@@ -10,7 +10,7 @@ use super::rcu::{CpuData, Rcu};
 use super::seq;
 use super::world::{Ctx, World};
 use crate::stats::Resolution;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, mutated};
 use crate::trace::Event;
 
 /// The read-side state of one task. Its world keeps it.
@@ -65,7 +65,7 @@ impl<C> Rcu<C> {
     pub fn read_unlock(&self, ctx: Ctx, reader: &mut Reader, disabled: bool, world: &mut impl World) {
         assert!(reader.depth > 0, "rcu_read_unlock() without rcu_read_lock()");
         reader.depth -= 1;
-        if reader.depth > 0 || !reader.is_special() {
+        if (reader.depth > 0 && !mutated("Z47")) || !reader.is_special() {
             return;
         }
         if !disabled {
@@ -88,7 +88,7 @@ impl<C> Rcu<C> {
     pub fn report_deferred_qs(&self, ctx: Ctx, reader: &mut Reader, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
         rdp.own.lock().defer_qs_pending = false;
-        if reader.depth > 0 {
+        if reader.depth > 0 && !mutated("Z47") {
             return;
         }
         if !reader.is_special() {
@@ -113,18 +113,22 @@ impl<C> Rcu<C> {
     /// Preempted inside its section: onto the leaf's list, at or behind the pointer of each grace
     /// period that its CPU still owes a quiescent state.
     pub(super) fn queue_blocked_reader(&self, rdp: &CpuData<C>, reader: &mut Reader, world: &mut impl World) {
-        if reader.blocked.is_some() {
+        if reader.blocked.is_some() || mutated("Z48a") {
             return;
         }
         let node = &self.nodes[rdp.leaf];
         let mut leaf = self.lock_node(rdp.leaf);
         let blocks_gp = node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0;
-        debug_assert!(
+        promise!(
             !blocks_gp || leaf.completedqs != node.gp_seq.load(Ordering::Relaxed),
             "a leaf that passed its quiescent state up owes none"
         );
         let blocks_exp = node.exp.mask.load(Ordering::Relaxed) & rdp.grpmask != 0;
-        let key = leaf.blocked.insert(reader.id, blocks_gp, blocks_exp);
+        let key = leaf.blocked.insert(
+            reader.id,
+            blocks_gp && !mutated("Z48b"),
+            blocks_exp && !mutated("Z48e"),
+        );
         node.gp_tasks.store(leaf.blocked.blocks_gp(), Ordering::SeqCst);
         node.exp.tasks.store(leaf.blocked.blocks_exp(), Ordering::SeqCst);
         if leaf.qsmaskinit == 0 {
@@ -187,6 +191,7 @@ impl<C> Rcu<C> {
             } else {
                 leaf.completedqs = gps;
                 match node.shape.parent {
+                    Some(_) if mutated("Z22") => false,
                     None => {
                         self.root_is_done(by);
                         true

@@ -8,13 +8,13 @@ use super::rcu::{CpuData, FLAG_FQS, NodeState, Own, Rcu};
 use super::seq;
 use super::world::{Ctx, TickHit, World};
 use crate::stats::Resolution;
-use crate::sync::{FullGuard, Ordering, order};
+use crate::sync::{FullGuard, Ordering, mutated, order};
 use crate::trace::Event;
 
 impl<C> Rcu<C> {
     /// `rcu_qs()`: this CPU passed a quiescent state.
     pub(super) fn record_qs(rdp: &CpuData<C>, own: &mut Own<C>, how: Resolution, world: &mut impl World) {
-        if own.norm {
+        if own.norm && !mutated("Z09") {
             world.emit(|| Event::GracePeriod {
                 gp_seq: rdp.gp_seq.load(Ordering::Relaxed),
                 what: "cpuqs",
@@ -103,7 +103,7 @@ impl<C> Rcu<C> {
             TickHit::Idle => !self.preemptible,
             TickHit::Kernel => self.preemptible && !in_reader,
             TickHit::KernelSection => false,
-        };
+        } || mutated("Z05");
         if let Some(reader) = reader {
             if in_reader {
                 self.ask_for_help(rdp, reader, world);
@@ -122,7 +122,7 @@ impl<C> Rcu<C> {
             }
             self.pending(rdp, &own)
         };
-        if pending {
+        if pending && !mutated("A20") {
             world.raise_core(ctx.cpu);
         }
         world.emit(|| Event::Utilization("End scheduler-tick"));
@@ -194,8 +194,12 @@ impl<C> Rcu<C> {
             wake
         };
         if seq::new_gp(cpu_seq, node_seq) || gpwrap {
-            own.core_needs_qs = owed;
-            own.norm = owed;
+            if mutated("Z04") {
+                let others = node.qsmask.load(Ordering::Relaxed) & !rdp.grpmask;
+                node.qsmask.store(others, Ordering::Relaxed);
+            }
+            own.core_needs_qs = owed && !mutated("Z08");
+            own.norm = owed && !mutated("A18") && (own.norm || !mutated("Z46"));
             rdp.last_fqs_resched.store(world.jiffies(), Ordering::Relaxed);
             world.emit(|| Event::GracePeriod {
                 gp_seq: node_seq,
@@ -268,7 +272,7 @@ impl<C> Rcu<C> {
             }
             let wake =
                 own.bypass.is_none() && self.accelerate_cbs(rdp.leaf, &mut leaf, rdp, &mut own.cblist, world);
-            debug_assert!(
+            promise!(
                 !wake,
                 "a grace period is in progress, so no wake-up is needed to start one"
             );
@@ -308,6 +312,9 @@ impl<C> Rcu<C> {
         world: &mut impl World,
     ) -> bool {
         let (mut index, mut guard, mut mask) = (start, start_guard, start_mask);
+        if mutated("Z10") {
+            return false;
+        }
         loop {
             let node = &self.nodes[index];
             let owed = node.qsmask.load(Ordering::Relaxed);
@@ -328,7 +335,8 @@ impl<C> Rcu<C> {
                 gp_tasks,
                 by_reader: false,
             });
-            if owed & !mask != 0 || gp_tasks {
+            let readers = gp_tasks && !mutated("Z07b");
+            if (owed & !mask != 0 || readers) && !mutated("Z07") {
                 return false;
             }
             guard.completedqs = gps;

@@ -20,7 +20,9 @@ use super::world::{Ctx, Current, Kthread, World};
 use crate::config::Tunables;
 use crate::error::Result;
 use crate::stats::Resolution;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, FullGuard, FullLock, Ordering, assert_unlocked};
+use crate::sync::{
+    AtomicBool, AtomicU32, AtomicU64, FullGuard, FullLock, Ordering, assert_unlocked, mutated,
+};
 
 /// `gp_flags`: a grace period is requested.
 pub(super) const FLAG_INIT: u32 = 1;
@@ -385,8 +387,15 @@ impl<C> Rcu<C> {
         if self_wake || self.gp_flags.load(Ordering::SeqCst) == 0 {
             return;
         }
+        if mutated("Z40") {
+            return;
+        }
         self.gp_ticket.fetch_add(1, Ordering::SeqCst);
         world.wake(Kthread::Gp);
+        if mutated("Z41") {
+            self.gp_ticket.fetch_add(1, Ordering::SeqCst);
+            world.wake(Kthread::Gp);
+        }
     }
 
     /// A grace period is requested that has not started.

@@ -5,7 +5,7 @@ use super::cblist::{SegCbList, WAIT};
 use super::rcu::{Cb, CpuData, FLAG_INIT, NodeState, Own, Rcu};
 use super::seq;
 use super::world::{Ctx, World};
-use crate::sync::{FullGuard, Ordering};
+use crate::sync::{FullGuard, Ordering, mutated};
 use crate::trace::Event;
 
 impl<C> Rcu<C> {
@@ -66,7 +66,7 @@ impl<C> Rcu<C> {
             } else {
                 world.emit(|| future(index, "Startedroot"));
                 self.change_gp_flags(|flags| flags | FLAG_INIT);
-                wake = true;
+                wake = !mutated("Z26");
                 world.emit(|| Event::GracePeriod {
                     gp_seq: self.gp_seq(),
                     what: "newreq",
@@ -98,8 +98,12 @@ impl<C> Rcu<C> {
         world.emit(|| segments("SegCbPreAcc", cblist));
         // `snap` needs a full barrier after the read: the node lock that we hold gave one before, and
         // the SeqCst load orders the rest.
-        let req = seq::snap(self.gp_seq());
-        let wake = cblist.accelerate(req) && self.start_this_gp(start, held, rdp, req, world);
+        let req = match self.gp_seq() {
+            running if mutated("Z12") && seq::state(running) != 0 => seq::endval(running),
+            now => seq::snap(now),
+        };
+        let wake =
+            cblist.accelerate(req) && !mutated("A16") && self.start_this_gp(start, held, rdp, req, world);
         world.emit(|| Event::GracePeriod {
             gp_seq: req,
             what: if cblist.restempty(WAIT) {
@@ -123,7 +127,12 @@ impl<C> Rcu<C> {
         if !cblist.pend() {
             return false;
         }
-        cblist.advance(self.nodes[rdp.leaf].gp_seq.load(Ordering::Relaxed));
+        let reached = self.nodes[rdp.leaf].gp_seq.load(Ordering::Relaxed);
+        if mutated("Z20") {
+            cblist.advance(reached.wrapping_add(seq::SEQ_GP));
+        } else if !mutated("Z49b") {
+            cblist.advance(reached);
+        }
         self.accelerate_cbs(rdp.leaf, held, rdp, cblist, world)
     }
 

@@ -4,6 +4,8 @@
 //! Every comparison is made on differences, so it stays right when the word wraps; two numbers may
 //! be compared as long as they lie within half the range of each other.
 
+use crate::sync::mutated;
+
 /// Bits of the state.
 pub const SEQ_SHIFT: u32 = 2;
 /// Mask of the state.
@@ -19,6 +21,9 @@ const HALF: u64 = u64::MAX / 2;
 
 /// `a` is at or after `b`.
 pub fn ge(a: u64, b: u64) -> bool {
+    if mutated("Z44") {
+        return a >= b;
+    }
     a.wrapping_sub(b) <= HALF
 }
 
@@ -40,7 +45,7 @@ pub fn state(s: u64) -> u64 {
 /// The number after a start. The caller supplies the full barrier after the store.
 pub fn start(s: u64) -> u64 {
     let started = s.wrapping_add(1);
-    debug_assert_eq!(
+    promise_eq!(
         state(started),
         1,
         "start of a grace period while one is in progress"

@@ -119,7 +119,7 @@ impl SyncRequests {
         let Some(free) = served.heads.iter().position(|head| !head.in_use) else {
             return true;
         };
-        debug_assert!(served.wait_tail.is_none(), "a wait head outside a grace period");
+        promise!(served.wait_tail.is_none(), "a wait head outside a grace period");
         served.heads[free] = WaitHead {
             in_use: true,
             gp_seq,
@@ -197,6 +197,12 @@ impl<C: Callback> Rcu<C> {
 
     /// One step of the call. True: the caller may block until its waiter is completed.
     pub fn sync_step(&self, call: &mut SyncCall, ctx: Ctx, world: &mut impl World) -> bool {
+        if mutated("Z01")
+            && let Some(waiter) = call.waiter.take()
+        {
+            world.complete(waiter, self.gp_seq());
+            return true;
+        }
         if call.route == Route::Callback {
             if let Some(waiter) = call.waiter.take() {
                 self.call(ctx, Cb::Wake(waiter), world);
@@ -268,7 +274,7 @@ impl<C> Rcu<C> {
         if self.tun.sr_normal_latch == Latch::Off {
             return;
         }
-        if self.srs.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+        if self.srs.count.fetch_sub(1, Ordering::SeqCst) == 1 && !mutated("A10") {
             self.srs.latched.store(false, Ordering::SeqCst);
         }
     }
@@ -282,6 +288,9 @@ impl<C> Rcu<C> {
         for (waiter, gp_seq) in wake.into_iter().flatten() {
             world.complete(waiter, gp_seq);
             self.uncount();
+        }
+        if mutated("A09") {
+            return;
         }
         if left && !world.queue_work(WorkItem::SrsCleanup) {
             // Queued before and not running yet: that run will see this head too.

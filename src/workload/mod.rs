@@ -18,6 +18,7 @@
 mod call_rcu_flood;
 mod cpu_load;
 mod hotplug;
+mod hotplug_sweep;
 mod length;
 mod periodic_interrupt;
 mod readers;
@@ -27,6 +28,7 @@ mod sync_flood;
 pub use call_rcu_flood::CallRcuFlood;
 pub use cpu_load::{CpuLoad, Mode};
 pub use hotplug::Hotplug;
+pub use hotplug_sweep::{HotplugSweep, MAX_WAITS_PERCENT};
 pub use length::Length;
 pub use periodic_interrupt::PeriodicInterrupt;
 pub use readers::Readers;
@@ -111,6 +113,8 @@ pub enum Part {
     PeriodicInterrupt(PeriodicInterrupt),
     /// CPUs going offline and coming back.
     Hotplug(Hotplug),
+    /// CPUs taken offline one after the other.
+    HotplugSweep(HotplugSweep),
     /// An SRCU domain.
     SrcuFlood(SrcuFlood),
 }
@@ -124,6 +128,7 @@ impl Part {
             Part::CallRcuFlood(part) => part.validate(nr_online),
             Part::PeriodicInterrupt(part) => part.validate(nr_online),
             Part::Hotplug(part) => part.validate(nr_online),
+            Part::HotplugSweep(part) => part.validate(nr_online),
             Part::SrcuFlood(part) => part.validate(nr_online),
         }
     }
@@ -131,7 +136,7 @@ impl Part {
     /// The part comes to an end by itself; the others go on as long as one of those.
     pub(crate) fn is_bounded(&self) -> bool {
         match self {
-            Part::SyncFlood(_) | Part::SrcuFlood(_) => true,
+            Part::SyncFlood(_) | Part::SrcuFlood(_) | Part::HotplugSweep(_) => true,
             Part::CpuLoad(part) => part.duration_ns > 0,
             Part::Readers(part) => part.sections > 0 || part.duration_ns > 0,
             Part::CallRcuFlood(part) => part.callbacks > 0 || part.duration_ns > 0,
@@ -149,6 +154,7 @@ impl Part {
             Part::CallRcuFlood(part) => part.duration_ns,
             Part::PeriodicInterrupt(part) => part.duration_ns,
             Part::Hotplug(part) => part.duration_ns,
+            Part::HotplugSweep(_) => 0,
             Part::SrcuFlood(part) => part.duration_ns,
         }
     }
@@ -170,6 +176,7 @@ part_into_workload!(
     CallRcuFlood,
     PeriodicInterrupt,
     Hotplug,
+    HotplugSweep,
     SrcuFlood
 );
 

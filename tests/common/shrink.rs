@@ -105,7 +105,7 @@ fn placement_of(part: &mut Part) -> Option<&mut Placement> {
         Part::Readers(p) => Some(&mut p.placement),
         Part::CallRcuFlood(p) => Some(&mut p.placement),
         Part::SrcuFlood(p) => Some(&mut p.placement),
-        Part::CpuLoad(_) | Part::PeriodicInterrupt(_) | Part::Hotplug(_) => None,
+        Part::CpuLoad(_) | Part::PeriodicInterrupt(_) | Part::Hotplug(_) | Part::HotplugSweep(_) => None,
     }
 }
 
@@ -114,6 +114,7 @@ fn cpus_of(part: &mut Part) -> Option<&mut Cpus> {
         Part::CpuLoad(p) => Some(&mut p.cpus),
         Part::PeriodicInterrupt(p) => Some(&mut p.cpus),
         Part::Hotplug(p) => Some(&mut p.cpus),
+        Part::HotplugSweep(p) => Some(&mut p.cpus),
         Part::SyncFlood(_) | Part::Readers(_) | Part::CallRcuFlood(_) | Part::SrcuFlood(_) => None,
     }
 }
@@ -128,6 +129,7 @@ fn half_duration(part: &Part) -> Part {
         Part::PeriodicInterrupt(p) => &mut p.duration_ns,
         Part::Hotplug(p) => &mut p.duration_ns,
         Part::SrcuFlood(p) => &mut p.duration_ns,
+        Part::HotplugSweep(_) => return part,
     };
     if *duration > 1_000_000 {
         *duration /= 2;
@@ -156,6 +158,7 @@ fn fewer(part: &Part) -> Vec<Part> {
             start_skew_ns > 0,
             think_ns > 0
         ),
+        Part::HotplugSweep(p) => halve!(p, HotplugSweep, waits_down_percent > 0, waits_up_percent > 0),
         Part::Readers(p) => {
             halve!(
                 p,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
-from . import early_qs
+from . import early_qs, hotplug
 from ._experiment import Assumption, Experiment, Figures, Row
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENTS", "Assumption", "Experiment", "Figures", "Row", "reproduce"]
 
 #: Every experiment by name.
-EXPERIMENTS = {"early-qs": early_qs.run}
+EXPERIMENTS = {"early-qs": early_qs.run, "hotplug": hotplug.run}
 
 
 def reproduce(

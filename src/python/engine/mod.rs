@@ -84,8 +84,10 @@ fn choice<T: Copy>(
         .map_or(default, |&(_, value)| value))
 }
 
-fn cpu_number(object: &Bound<'_, PyAny>) -> PyResult<u32> {
-    Ok(unsigned("cpu", object, 0, u32::MAX.into())? as u32)
+/// The number of a virtual CPU.
+fn cpu_number(name: &str, object: &Bound<'_, PyAny>, config: &Config) -> PyResult<u32> {
+    let last = config.tunables().nr_cpus - 1;
+    Ok(unsigned(name, object, 0, last.into())? as u32)
 }
 
 fn cookie(object: &Bound<'_, PyAny>) -> PyResult<u64> {
@@ -211,7 +213,7 @@ impl PyEngine {
             )?,
             timer: choice("timer", timer, TimerMode::Wheel, &TimerMode::ALL)?,
             gp_kthread_cpu: gp_kthread_cpu
-                .map(|object| Ok::<_, PyErr>(unsigned("gp_kthread_cpu", object, 0, u32::MAX.into())? as u32))
+                .map(|object| cpu_number("gp_kthread_cpu", object, &config.get().inner))
                 .transpose()?,
             gp_driver: choice(
                 "gp_driver",
@@ -415,7 +417,7 @@ impl PyEngine {
 
     /// Brings a virtual CPU online. `ConfigError` where it is.
     fn cpu_online(&self, py: Python<'_>, cpu: &Bound<'_, PyAny>) -> PyResult<()> {
-        let cpu = cpu_number(cpu)?;
+        let cpu = cpu_number("cpu", cpu, self.core.engine().config())?;
         py.detach(|| self.core.engine().cpu_online(cpu)).or_raise(py)
     }
 
@@ -431,7 +433,7 @@ impl PyEngine {
         cpu: &Bound<'_, PyAny>,
         cancel: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        let cpu = cpu_number(cpu)?;
+        let cpu = cpu_number("cpu", cpu, self.core.engine().config())?;
         let token = cancel_token(cancel)?;
         let token = token.as_ref().map(Py::get);
         let done = self.wait(py, "cpu_offline", token, |attachment, reason| {

@@ -4,8 +4,8 @@ use super::kinds::{Count, CpuSet, Flag, Kind, LengthUs, MS, Place, US, Word};
 use super::part::{self, Field, Part, part};
 use crate::srcu::Flavour;
 use crate::workload::{
-    CallRcuFlood, CpuLoad, Hotplug, MAX_CALLS, MAX_TASKS, Mode, PeriodicInterrupt, Readers, SrcuCallKind,
-    SrcuFlood, SyncCallKind, SyncFlood, Workload,
+    CallRcuFlood, CpuLoad, Hotplug, HotplugSweep, MAX_CALLS, MAX_TASKS, MAX_WAITS_PERCENT, Mode,
+    PeriodicInterrupt, Readers, SrcuCallKind, SrcuFlood, SyncCallKind, SyncFlood, Workload,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -148,6 +148,28 @@ part! {
 }
 
 part! {
+    /// One task that takes CPUs offline one after the other, in the order given, as switching SMT off does with the
+    /// siblings: `cpus=[cpu for cpu in range(400) if cpu % 8]`.
+    ///
+    /// Before each transition it calls `synchronize_rcu()` so and so often, one call after the other; these calls are the
+    /// run's samples. CPU-offline itself makes one such call, and its lock at most one in each direction. What else a
+    /// transition takes, but for 20 us of CPU time, is not modelled; `other_us` can stand for it. A length is a number of
+    /// microseconds, or a distribution: "uniform:1:5", "exp:10" (mean 10).
+    HotplugSweep as PyHotplugSweep, "HotplugSweep", "hotplug-sweep", repr(cpus) {
+        /// The CPUs, in this order: a number, a list of them, or "all" for all but CPU 0.
+        cpus: CpuSet, "'all'" => cpus;
+        /// Brings them online again afterwards, in the same order.
+        back: Flag, "False" => back;
+        /// Calls per CPU going offline, in hundredths: 125 is five calls for four CPUs.
+        waits_down_percent: Count(0, MAX_WAITS_PERCENT), "100" => waits_down_percent;
+        /// The same per CPU coming online.
+        waits_up_percent: Count(0, MAX_WAITS_PERCENT), "0" => waits_up_percent;
+        /// CPU time that each transition takes besides, a length.
+        other_us: LengthUs, "0" => other;
+    }
+}
+
+part! {
     /// One SRCU domain: tasks that wait for its grace periods, and readers that may sleep inside their sections.
     ///
     /// Each task makes its next call `think_us` after the return of the previous one; the readers go on as long as any
@@ -228,5 +250,6 @@ classes!(
     CallRcuFlood as PyCallRcuFlood,
     PeriodicInterrupt as PyPeriodicInterrupt,
     Hotplug as PyHotplug,
+    HotplugSweep as PyHotplugSweep,
     SrcuFlood as PySrcuFlood
 );

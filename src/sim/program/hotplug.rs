@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// CPU time of the controlling task per transition, ns. Assumed; what a transition waits for besides
 /// is not part of this workload.
-const TRANSITION_NS: u64 = 20_000;
+pub(super) const TRANSITION_NS: u64 = 20_000;
 
 impl<O: Observer> Kernel<'_, '_, O> {
     pub(super) fn start_hotplug(&mut self, hotplug: &Hotplug, part: u32, seed: u64) {

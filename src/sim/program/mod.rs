@@ -10,6 +10,7 @@
 //! | `callbacks.rs` | callback floods, periodic interrupts |
 //! | `nocb.rs` | the kthreads of offloaded CPUs |
 //! | `hotplug.rs` | CPUs going offline and coming back |
+//! | `sweep.rs` | CPUs taken offline one after the other |
 //! | `srcu.rs` | updaters and readers of SRCU domains |
 
 mod callbacks;
@@ -20,11 +21,13 @@ mod load;
 mod nocb;
 mod readers;
 mod srcu;
+mod sweep;
 mod sync;
 
 pub(super) use expedited::ExpeditedCaller;
 pub(super) use nocb::NocbState;
 pub(super) use srcu::{SrcuCall, SrcuCaller, SrcuReader};
+pub(super) use sweep::Sweep;
 
 use super::kernel::Kernel;
 use super::observe::Observer;
@@ -73,6 +76,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 Part::CallRcuFlood(flood) => self.start_call_rcu_flood(flood, index, seed),
                 Part::PeriodicInterrupt(interrupt) => self.start_interrupts(interrupt, index, seed),
                 Part::Hotplug(hotplug) => self.start_hotplug(hotplug, index, seed),
+                Part::HotplugSweep(sweep) => self.start_sweep(sweep, index, seed, &mut number),
                 Part::SrcuFlood(flood) => self.start_srcu_flood(flood, index, seed, &mut number),
             }
         }

@@ -26,26 +26,32 @@ impl<O: Observer> Kernel<'_, '_, O> {
             if number.is_multiple_of(4096) && cancel.load(Ordering::Relaxed) {
                 return;
             }
-            let caller = SyncCaller {
-                waiter: Waiter::new(self.hw.tasks.len() as u64),
-                phase: SyncPhase::Call,
-                number: *number,
-                part,
-                first_due: due,
-                calls_made: 0,
-                start_ns: 0,
-                start_cpu: cpu,
-                released_by: None,
-                ticket: 0,
-                direct: false,
-            };
-            let index = self.hw.callers.len() as u32;
-            self.hw.callers.push(caller);
-            let id = self.add_task(Program::Sync(index), cpu, SchedClass::Other, false);
-            *number += 1;
-            self.live += 1;
-            self.starts.push(id);
+            self.add_sync_caller(cpu, due, part, number);
         }
+    }
+
+    /// A task that calls, from that time on.
+    pub(super) fn add_sync_caller(&mut self, cpu: u32, due: u64, part: u32, number: &mut u32) -> TaskId {
+        let caller = SyncCaller {
+            waiter: Waiter::new(self.hw.tasks.len() as u64),
+            phase: SyncPhase::Call,
+            number: *number,
+            part,
+            first_due: due,
+            calls_made: 0,
+            start_ns: 0,
+            start_cpu: cpu,
+            released_by: None,
+            ticket: 0,
+            direct: false,
+        };
+        let index = self.hw.callers.len() as u32;
+        self.hw.callers.push(caller);
+        let id = self.add_task(Program::Sync(index), cpu, SchedClass::Other, false);
+        *number += 1;
+        self.live += 1;
+        self.starts.push(id);
+        id
     }
 
     /// All callers are there: have the calendar hold the start of the first.
@@ -79,6 +85,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
     fn flood(&self, part: u32) -> &SyncFlood {
         match &self.parts[part as usize] {
             Part::SyncFlood(flood) => flood,
+            Part::HotplugSweep(_) => &super::sweep::WAITS,
             _ => unreachable!("a sync caller belongs to a sync flood"),
         }
     }
@@ -128,6 +135,9 @@ impl<O: Observer> Kernel<'_, '_, O> {
     }
 
     fn sync_call(&mut self, id: TaskId, cpu: u32) -> Next {
+        if let Some(next) = self.next_of_sweep(id, cpu) {
+            return next;
+        }
         let now = self.hw.now;
         let (part, first_due, made) = {
             let caller = self.caller(id);

@@ -313,6 +313,8 @@ pub struct Oracle {
     ended: Option<bool>,
     /// Stop after this many violations.
     pub enough: usize,
+    /// Objections that count, by code; others are passed over.
+    pub only: fn(&str) -> bool,
     violations: Vec<Violation>,
     pub coverage: Coverage,
 }
@@ -447,6 +449,7 @@ impl Oracle {
             direct_begun: 0,
             ended: None,
             enough: ENOUGH,
+            only: |_| true,
             violations: Vec::new(),
             coverage,
         }
@@ -492,6 +495,9 @@ impl Oracle {
     }
 
     fn object(&mut self, code: &'static str, at_ns: u64, sight: Sight, cpu: Option<u32>, text: String) {
+        if !(self.only)(code) {
+            return;
+        }
         let mut context = format!("    at {sight:?}");
         if let Some(cpu) = cpu.or(cpu_of(sight)) {
             let _ = write!(context, "\n    CPU {cpu} before that:");
