@@ -177,7 +177,7 @@ def test_one_of_each_kind(capfd: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (0, "")
     result = one_object(out)
     assert [part["type"] for part in result["workload"]["parts"]] == list(FLAGS)
-    # Of the sync flood, of the SRCU flood, and of two CPUs down and up: 1.25 + 1.25 + 0.5 + 0.5, rounded down.
+    # Of the sync and the SRCU flood, and of two CPUs down and up: 1.25 + 1.25 + 0.5 + 0.5, rounded down.
     assert result["calls"] == 2 * 3 + 2 * 3 + 3
     parts = [
         cli._WORKLOADS[part["type"]](**{name: value for name, value in part.items() if name != "type"})
