@@ -377,6 +377,11 @@ fn ends(python_name: &str) -> (Vec<(i64, i64)>, Vec<i64>) {
             ],
             &[-1, 4, 15, 20, 32, i64::MAX],
         ),
+        "rcu_nocb_gp_stride" => (
+            &[(1, 1), (I32, I32), (-1, 4), (0, 4), (-I32 - 1, 4)],
+            &[I32 + 1, -I32 - 2],
+        ),
+        "nocb_nobypass_lim_per_jiffy" => (&[(0, 0), (I32, I32)], &[-1, I32 + 1]),
         "big_cpu_lim" => (&[(0, 0), (-1, -1), (I32, I32)], &[I32 + 1, -I32 - 2]),
         "small_contention_lim" | "srcu_max_nodelay" => (&[(0, 0), (I32, I32)], &[-1, I32 + 1]),
         "srcu_retry_check_delay" => (&[(0, 0), (1_000_000, 1_000_000)], &[-1, 1_000_001]),
@@ -614,6 +619,16 @@ fn wrong_types_and_nonsense_are_refused_by_every_tunable() {
             Type::Bool => {}
             Type::Int { .. } | Type::IntOneOf(_) => wrong.extend([Value::Bool(true), Value::Bool(false)]),
             Type::OneOf(_) => wrong.extend([Value::Bool(true), Value::Int(7)]),
+            Type::CpuList => {
+                // An empty list is one.
+                wrong.retain(|value| *value != Value::from(""));
+                wrong.extend([
+                    Value::Bool(true),
+                    Value::Int(-1),
+                    Value::from("3-1"),
+                    Value::from("1,,2"),
+                ]);
+            }
         }
         for value in wrong {
             let (parameter, shown, reason, allowed) =
@@ -749,6 +764,7 @@ fn a_refusal_leaves_the_configuration_as_it_was() {
 /// A few acceptable values of each tunable.
 fn samples(spec: &Spec) -> Vec<Value> {
     match spec.value_type {
+        Type::CpuList => ["", "all", "1-3", "0,7"].map(Value::from).to_vec(),
         Type::Bool => vec![true.into(), false.into(), "on".into(), 0.into()],
         Type::OneOf(choices) => choices.iter().map(|&word| word.into()).collect(),
         _ => ends(spec.python_name)
@@ -1006,7 +1022,7 @@ fn json_of_what_was_given_and_of_what_is_in_force() {
         let value = &effective[spec.python_name];
         match spec.value_type {
             Type::Bool => assert!(value.is_boolean()),
-            Type::OneOf(_) => assert!(value.is_string()),
+            Type::OneOf(_) | Type::CpuList => assert!(value.is_string()),
             _ => assert!(value.is_i64()),
         }
     }

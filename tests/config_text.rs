@@ -39,6 +39,9 @@ fn values(spec: &Spec) -> BoxedStrategy<Value> {
         }
         Type::IntOneOf(choices) => prop::sample::select(choices).prop_map(Value::from).boxed(),
         Type::OneOf(choices) => prop::sample::select(choices).prop_map(Value::from).boxed(),
+        Type::CpuList => prop::sample::select(vec!["", "all", "0", "1-3,7"])
+            .prop_map(Value::from)
+            .boxed(),
     }
 }
 
@@ -378,7 +381,7 @@ fn dashes_and_underscores_are_the_same_in_names() {
         assert_eq!((word.text.as_str(), word.value.as_deref()), (line, Some("2")));
     }
     assert_eq!(boot("nr-cpus=4").0.tunables().nr_cpus, 4);
-    assert_eq!(one("rcu-nocb-poll").1.why, "not modelled yet");
+    assert!(boot("rcu-nocb-poll").0.tunables().rcu_nocb_poll);
     // Not in values, and upper case is another letter.
     assert_eq!(one("RCUTREE.blimit=5").1.verdict, Verdict::Unknown);
 }
@@ -475,10 +478,7 @@ fn names_that_are_no_kernel_parameters() {
             "rcutree.rcu_cpu_stall_timeout=60",
             "write rcupdate.rcu_cpu_stall_timeout=60",
         ),
-        (
-            "rcutree.rcu_nocbs=1-3",
-            "write rcu_nocbs=1-3, which is not modelled yet",
-        ),
+        ("rcutree.rcu_nocbs=1-3", "write rcu_nocbs=1-3"),
         (
             "rcutree.jiffies_till_fist_fqs=1",
             "write rcutree.jiffies_till_first_fqs=1",
@@ -589,7 +589,7 @@ fn words_in_one_line() {
             "rcutree.jiffies_till_first_fqs=999: clamped, 250 is used (the kernel limits it to one second, \
              HZ=250 jiffies)",
             "rcutree.blimit=a: ignored (no integer: decimal, 0x hexadecimal or 0 octal)",
-            "rcu_nocbs=1: ignored (not modelled yet)",
+            "rcu_nocbs=1: used",
             "quiet: unknown (no RCU parameter)",
             "nohz=off: used as false",
         ]
@@ -625,28 +625,27 @@ const NONE: &[&str] = &[];
 const SAMPLE: [Expected; 19] = [
     Expected { id: "C01", sets: &[("skew_tick", 1), ("nohz", 1), ("kthread_prio", 11), ("rcu_normal_after_boot", 1)],
         // skew_tick is given twice; the first counts for nothing.
-        ignored: &["skew_tick", "rcutree.nohz_full_patience_delay", "rcu_nocbs",
-            "isolcpus", "nohz_full"], unknown_rcu: NONE },
+        ignored: &["skew_tick", "rcutree.nohz_full_patience_delay", "isolcpus", "nohz_full"], unknown_rcu: NONE },
     Expected { id: "C02", sets: &[("skew_tick", 1), ("nohz", 1), ("kthread_prio", 11)],
-        ignored: &["skew_tick", "rcu_nocbs", "isolcpus", "nohz_full"], unknown_rcu: NONE },
+        ignored: &["skew_tick", "isolcpus", "nohz_full"], unknown_rcu: NONE },
     Expected { id: "C03", sets: &[("rcu_normal_after_boot", 0)], ignored: NONE, unknown_rcu: NONE },
     Expected { id: "C04", sets: &[("rcu_normal_after_boot", 0)], ignored: &["nohz_full"], unknown_rcu: NONE },
     Expected { id: "C05", sets: &[("skew_tick", 1), ("nohz", 1), ("rcu_normal_after_boot", 1)],
-        ignored: &["nohz_full", "rcu_nocbs", "rcu_nocb_poll"],
+        ignored: &["nohz_full"],
         // A variable of the tuning tool, with a parameter as its value.
         unknown_rcu: &["cmdline_realtime"] },
     Expected { id: "C06", sets: &[("rcu_normal_after_boot", 1)], ignored: NONE,
         unknown_rcu: &["cmdline_network_latency"] },
     Expected { id: "C07", sets: &[("nohz", 1), ("skew_tick", 1), ("rcu_normal_after_boot", 1)],
-        ignored: &["isolcpus", "nohz_full", "rcu_nocbs", "rcu_nocb_poll"],
+        ignored: &["isolcpus", "nohz_full"],
         unknown_rcu: NONE },
     Expected { id: "C08", sets: &[("skew_tick", 1), ("nohz", 1)],
-        ignored: &["rcu_nocb_poll", "rcu_nocbs", "nohz_full", "isolcpus"], unknown_rcu: NONE },
+        ignored: &["nohz_full", "isolcpus"], unknown_rcu: NONE },
     Expected { id: "C09", sets: &[("skew_tick", 1), ("nohz", 1)],
-        ignored: &["isolcpus", "rcu_nocb_poll", "rcu_nocbs", "nohz_full"], unknown_rcu: NONE },
-    Expected { id: "C10", sets: &[], ignored: &["rcu_nocbs", "rcutree.enable_rcu_lazy"], unknown_rcu: NONE },
-    Expected { id: "C11", sets: &[], ignored: &["rcu_nocbs", "rcutree.enable_rcu_lazy"], unknown_rcu: NONE },
-    Expected { id: "C12", sets: &[("rcu_expedited", 1)], ignored: &["rcu_nocbs"],
+        ignored: &["isolcpus", "nohz_full"], unknown_rcu: NONE },
+    Expected { id: "C10", sets: &[], ignored: &["rcutree.enable_rcu_lazy"], unknown_rcu: NONE },
+    Expected { id: "C11", sets: &[], ignored: &["rcutree.enable_rcu_lazy"], unknown_rcu: NONE },
+    Expected { id: "C12", sets: &[("rcu_expedited", 1)], ignored: NONE,
         // Lacks "sysctl.".
         unknown_rcu: &["kernel.panic_on_rcu_stall"] },
     Expected { id: "C13", sets: &[("nr_cpus", 224), ("rcu_expedited", 1)], ignored: NONE, unknown_rcu: NONE },
@@ -690,6 +689,16 @@ fn the_sample_of_boot_lines() {
         }
         if id == "C19" {
             by_hand = by_hand.with("preempt", "lazy").unwrap();
+        }
+        for word in &texts {
+            if let Some(list) = word.strip_prefix("rcu_nocbs=") {
+                // A template's variable is no list, so the kernel offloads all.
+                let list = if list.starts_with('$') { "all" } else { list };
+                by_hand = by_hand.with("rcu_nocbs", list).unwrap();
+            }
+            if *word == "rcu_nocb_poll" {
+                by_hand = by_hand.with("rcu_nocb_poll", true).unwrap();
+            }
         }
         assert_eq!(config, by_hand, "{id}");
 
@@ -786,7 +795,14 @@ fn every_knob_on_a_command_line_and_in_a_configuration() {
         });
         let (config, word) = one(&format!("{}={value}", entry.name));
         assert_eq!((word.name.as_str(), word.rcu), (entry.name, true));
-        assert_eq!(config.tunables(), Config::new().tunables());
+        // A flag is on by being there, whatever follows.
+        let flag = entry.name == "rcu_nocb_poll";
+        let default = if flag {
+            Config::new().with(entry.name, true).unwrap()
+        } else {
+            Config::new()
+        };
+        assert_eq!(config.tunables(), default.tunables());
         let on_line = matches!(entry.kind, Kind::ModuleParam | Kind::BootArg);
         let expected = match (on_line, spec) {
             (true, Some(spec)) if spec.python_name == "jiffies_to_sched_qs" => Verdict::Ignored,
@@ -897,7 +913,8 @@ proptest! {
         let settings: Vec<_> = settings.into_iter().filter_map(|(name, value)| {
             let spec = lookup(name).unwrap();
             let plain = matches!(spec.kind, Kind::ModuleParam | Kind::BootArg);
-            (plain && spec.python_name != "jiffies_to_sched_qs").then_some((spec.name, value))
+            let off_flag = spec.python_name == "rcu_nocb_poll" && value == Value::Bool(false);
+            (plain && !off_flag && spec.python_name != "jiffies_to_sched_qs").then_some((spec.name, value))
         }).collect();
         let Ok(config) = Config::from_pairs(settings.clone()) else { return Ok(()) };
         let line: Vec<String> = settings.iter().map(|(name, value)| match value {

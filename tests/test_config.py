@@ -166,6 +166,8 @@ NONSENSE = [
 @pytest.mark.parametrize("name", list(BY_NAME))
 @pytest.mark.parametrize("value", NONSENSE, ids=lambda value: type(value).__name__)
 def test_nonsense_is_refused_by_every_tunable(name: str, value: Any) -> None:
+    if BY_NAME[name]["python_name"] == "rcu_nocbs" and value == "":
+        pytest.skip("a list of no CPU is one")
     refused(name, value, lambda: rcu.Config(**{name: value}))
 
 

@@ -128,6 +128,8 @@ pub enum Type {
     IntOneOf(&'static [i64]),
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// A list of CPUs as text.
+    CpuList,
 }
 
 /// One tunable.
@@ -216,6 +218,14 @@ impl Spec {
                     _ => refuse("out of range".into()),
                 }
             }
+            Type::CpuList => match given {
+                Value::Text(list) => match super::cpulist::parse(list) {
+                    Ok(_) => Ok(given.clone()),
+                    Err(reason) => refuse(reason),
+                },
+                Value::Int(cpu) if u32::try_from(*cpu).is_ok() => Ok(Value::Text(cpu.to_string())),
+                _ => wrong_type("text"),
+            },
             Type::OneOf(choices) => match given {
                 Value::Text(t) if choices.contains(&t.as_str()) => Ok(given.clone()),
                 // Reached only while NON_PREEMPTIBLE_IS_MODELLED is false.
@@ -1064,5 +1074,65 @@ static CATALOGUE: &[Spec] = &[
         effect: "Real-time priority of the grace-period kthread; 0 leaves it an ordinary task, which waits its \
                  turn on a busy CPU.",
         why: "run queue of the simulated CPU",
+    },
+    Spec {
+        name: "rcu_nocbs",
+        python_name: "rcu_nocbs",
+        kernel_name: "rcu_nocbs",
+        kind: Kind::BootArg,
+        value_type: Type::CpuList,
+        unit: "CPU list",
+        range: "a list such as 0-3,8, or all; empty: none",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "empty",
+        effect: "CPUs whose callbacks are waited for and invoked by kthreads that may run elsewhere. Simulated \
+                 worlds only so far: real threads refuse it.",
+        why: "callback offloading",
+    },
+    Spec {
+        name: "rcu_nocb_poll",
+        python_name: "rcu_nocb_poll",
+        kernel_name: "rcu_nocb_poll",
+        kind: Kind::BootArg,
+        value_type: Type::Bool,
+        unit: "",
+        range: BOOL_RANGE,
+        class: Class::Refused,
+        tier: 2,
+        default_formula: "false",
+        effect: "rcuog kthreads look once a jiffy and are never woken by call_rcu().",
+        why: "wake-ups of rcuog",
+    },
+    Spec {
+        name: "rcutree.rcu_nocb_gp_stride",
+        python_name: "rcu_nocb_gp_stride",
+        kernel_name: "rcu_nocb_gp_stride",
+        kind: Kind::ModuleParam,
+        value_type: INT,
+        unit: "CPUs",
+        range: "1 to 2147483647; 0 and below: nr_cpus / isqrt(nr_cpus) is used",
+        class: Class::Clamped,
+        tier: 1,
+        default_formula: "nr_cpus / isqrt(nr_cpus)",
+        effect: "CPUs that share one rcuog kthread.",
+        why: "groups of offloaded CPUs",
+    },
+    Spec {
+        name: "rcutree.nocb_nobypass_lim_per_jiffy",
+        python_name: "nocb_nobypass_lim_per_jiffy",
+        kernel_name: "nocb_nobypass_lim_per_jiffy",
+        kind: Kind::ModuleParam,
+        value_type: Type::Int {
+            min: 0,
+            max: i32::MAX as i64,
+        },
+        unit: "callbacks per jiffy",
+        range: "0 to 2147483647",
+        class: Class::Refused,
+        tier: 1,
+        default_formula: "16 * 1000 / hz",
+        effect: "Callbacks a jiffy that go to an offloaded CPU's list directly; more go to its bypass list.",
+        why: "bypass list",
     },
 ];

@@ -291,6 +291,7 @@ fn read(spec: &'static Spec, takes: Takes, text: Option<&str>) -> Reading {
     let Some(text) = text else {
         return match (spec.kind, takes) {
             (Kind::ModuleParam, Takes::Bool) | (_, Takes::Flag) => plain(true),
+            (_, Takes::CpuList) => plain(""),
             _ => Reading::Rejected("needs a value".into()),
         };
     };
@@ -324,6 +325,13 @@ fn read(spec: &'static Spec, takes: Takes, text: Option<&str>) -> Reading {
         }),
         // Being there is all, whatever follows.
         _ if takes == Takes::Flag => Ok(plain(true)),
+        _ if takes == Takes::CpuList => Ok(match super::cpulist::parse(text) {
+            Ok(_) => plain(text),
+            Err(_) => Reading::Value(
+                "all".into(),
+                Note::Remark("no list of CPUs, so the kernel takes all"),
+            ),
+        }),
         _ if takes == Takes::Bool => boolean(text)
             .map(plain)
             .ok_or_else(|| Reading::Rejected("no boolean: y, n, 1, 0, on or off".into())),

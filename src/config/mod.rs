@@ -16,6 +16,7 @@
 //! | `catalogue.rs` | the table of tunables, and what each one accepts |
 //! | `accepted.rs` | knobs that are accepted and have no effect here |
 //! | `cmdline.rs` | a kernel command line, each word with what became of it |
+//! | `cpulist.rs` | lists of CPUs |
 //! | `elsewhere.rs` | knobs that are no tunables, and why |
 //! | `era.rs` | the table of the kernel eras' defaults |
 //! | `known.rs` | every kernel knob of RCU, modelled or not |
@@ -30,6 +31,7 @@
 mod accepted;
 mod catalogue;
 mod cmdline;
+mod cpulist;
 mod elsewhere;
 mod era;
 mod known;
@@ -217,6 +219,14 @@ pub struct Tunables {
     pub sync_is_expedited: bool,
     /// `synchronize_rcu_expedited()` is normal.
     pub expedited_is_normal: bool,
+    /// CPUs whose callbacks are offloaded, in order.
+    pub offloaded: Vec<u32>,
+    /// CPUs of one `rcuog`.
+    pub rcu_nocb_gp_stride: u32,
+    /// Callbacks a jiffy that do not go to an offloaded CPU's bypass list.
+    pub nocb_nobypass_lim_per_jiffy: u64,
+    /// `rcuog` looks once a jiffy and is never woken.
+    pub rcu_nocb_poll: bool,
     /// Real-time priority of the grace-period kthread; 0: ordinary task.
     pub kthread_prio: u32,
 }

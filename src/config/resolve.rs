@@ -257,6 +257,16 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         |_| format!("the kernel limits it to 0 .. {MAX_KTHREAD_PRIO}"),
     );
 
+    let stride = r.limited(
+        "rcu_nocb_gp_stride",
+        -1,
+        |n| if n <= 0 { nr_cpus / nr_cpus.isqrt() } else { n },
+        |_| "0 and below stand for nr_cpus / isqrt(nr_cpus)".into(),
+    );
+    let nobypass_lim = r.int("nocb_nobypass_lim_per_jiffy", 16 * 1000 / hz);
+    let rcu_nocb_poll = r.bool("rcu_nocb_poll", false);
+    let rcu_nocbs = r.word("rcu_nocbs", "").to_owned();
+
     let small = |n: i64| u32::try_from(n).expect("limited by the catalogue");
     let unsigned = |n: i64| u64::try_from(n).expect("limited by the catalogue");
     let tunables = Tunables {
@@ -300,6 +310,10 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         sync_is_expedited: rcu_expedited && !rcu_normal,
         expedited_is_normal: rcu_normal,
         kthread_prio: small(kthread_prio),
+        offloaded: offloaded(&rcu_nocbs, small(nr_cpus)),
+        rcu_nocb_gp_stride: small(stride),
+        nocb_nobypass_lim_per_jiffy: unsigned(nobypass_lim),
+        rcu_nocb_poll,
     };
     for spec in accepted() {
         let used = explicit.get(spec.python_name).cloned();
@@ -311,6 +325,14 @@ pub(super) fn resolve(explicit: &Values) -> Resolved {
         effective: r.effective,
         warnings: r.warnings,
     }
+}
+
+/// The offloaded CPUs: those of the list that are possible.
+fn offloaded(list: &str, nr_cpus: u32) -> Vec<u32> {
+    let named = super::cpulist::parse(list).expect("accepted by the catalogue");
+    (0..nr_cpus)
+        .filter(|cpu| named.iter().any(|range| range.contains(cpu)))
+        .collect()
 }
 
 /// The tunables of SRCU.

@@ -100,7 +100,7 @@ impl Entry<'_> {
                 let wanted = match (self.value, spec.value_type) {
                     (DeValue::Integer(_), _) => "",
                     (_, Type::Bool) => " where a boolean is needed",
-                    (_, Type::OneOf(_)) => " where text is needed",
+                    (_, Type::OneOf(_) | Type::CpuList) => " where text is needed",
                     (_, Type::Int { .. } | Type::IntOneOf(_)) => " where an integer is needed",
                 };
                 let reason = format!("{what}{wanted}");

@@ -181,6 +181,15 @@ impl Shared {
         let tun = config.tunables().clone();
         let fence = HeavyFence::choose(options.fence)?;
         let parking = os::choose_parking(options.park)?;
+        if !tun.offloaded.is_empty() {
+            let given = format!("{:?}", tun.offloaded);
+            return Err(Error::config(
+                "rcu_nocbs",
+                given,
+                "callback offloading is only simulated so far",
+                "empty on real threads",
+            ));
+        }
         if options.trace_limit > MAX_TRACE_LIMIT {
             return Err(Error::config(
                 "trace_limit",

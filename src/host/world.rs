@@ -185,7 +185,7 @@ impl World for Host<'_> {
     }
 
     fn wake(&mut self, kthread: Kthread) {
-        let Kthread::Gp = kthread;
+        debug_assert_eq!(kthread, Kthread::Gp, "offloading is only simulated so far");
         if self.drives && self.shared.rcu.gp_is_requested() {
             return;
         }

@@ -3,12 +3,14 @@
 //! A CPU is in one phase at a time. What a phase does to the engine and to other CPUs happens at its
 //! start, each effect dated by the cost so far; then the phase lasts for its cost.
 
+use super::cpu::UserCb;
 use super::cpu::{Irq, Phase, RCU_SOFTIRQ, SoftPass, TIMER_SOFTIRQ};
 use super::kernel::{Event, Kernel};
 use super::observe::{Observer, Sight};
 use super::task::{Next, Program, RunMode, SchedClass, TaskId, TaskState};
 use crate::tree::Cb;
 use crate::tree::seq;
+use crate::tree::world::Ctx;
 use crate::tree::world::World;
 
 /// Callbacks invoked between two looks at pending interrupts.
@@ -235,7 +237,6 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// Invokes callbacks of the CPU's batch, a few at a time.
     fn invoke_callbacks(&mut self, cpu: u32, in_irq: bool) {
-        let rcu = self.rcu;
         let Some(mut batch) = self.hw.cpus[cpu as usize].batch.take() else {
             return;
         };
@@ -249,31 +250,40 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 batch.finish(ctx, need_resched, &mut self.hw);
                 return;
             };
-            // A barrier's own callbacks were not counted when they were queued either.
-            self.hw.counters.callbacks_invoked += u64::from(!matches!(callback, Cb::Barrier));
-            self.hw.spent += self.hw.machine.cb_invoke_ns;
-            match callback {
-                Cb::Wake(waiter) => {
-                    if O::ACTIVE
-                        && let Program::Sync(index) = self.hw.tasks[waiter.token() as usize].program
-                    {
-                        let id = self.hw.callers[index as usize].ticket;
-                        self.see(Sight::CallbackInvoked { cpu, id });
-                    }
-                    self.hw.complete(waiter, gp_seq);
-                }
-                Cb::User(user) => {
-                    self.see(Sight::CallbackInvoked { cpu, id: user.id() });
-                    if user.is_guests() {
-                        self.guest_callback(user.id(), cpu, in_irq);
-                    } else if let Some(reposts) = user.reposts().checked_sub(1) {
-                        self.queue_callback(ctx, reposts);
-                    }
-                }
-                Cb::Barrier => rcu.barrier_callback(&mut self.hw),
-            }
+            self.invoke_callback(callback, ctx, cpu, gp_seq);
         }
         self.hw.cpus[cpu as usize].batch = Some(batch);
+    }
+
+    /// Invokes a callback of CPU `of`, which the grace period `gp_seq` made ready.
+    pub(super) fn invoke_callback(&mut self, callback: Cb<UserCb>, ctx: Ctx, of: u32, gp_seq: u64) {
+        let rcu = self.rcu;
+        // A barrier's own callbacks were not counted when they were queued either.
+        self.hw.counters.callbacks_invoked += u64::from(!matches!(callback, Cb::Barrier));
+        self.hw.spent += self.hw.machine.cb_invoke_ns;
+        match callback {
+            Cb::Wake(waiter) => {
+                if O::ACTIVE
+                    && let Program::Sync(index) = self.hw.tasks[waiter.token() as usize].program
+                {
+                    let id = self.hw.callers[index as usize].ticket;
+                    self.see(Sight::CallbackInvoked { cpu: of, id });
+                }
+                self.hw.complete(waiter, gp_seq);
+            }
+            Cb::User(user) => {
+                self.see(Sight::CallbackInvoked {
+                    cpu: of,
+                    id: user.id(),
+                });
+                if user.is_guests() {
+                    self.guest_callback(user.id(), ctx.cpu, ctx.in_irq);
+                } else if let Some(reposts) = user.reposts().checked_sub(1) {
+                    self.queue_callback(ctx, reposts);
+                }
+            }
+            Cb::Barrier => rcu.barrier_callback(&mut self.hw),
+        }
     }
 
     /// The last interrupt or softirq on this CPU is done.
@@ -461,6 +471,10 @@ impl<O: Observer> Kernel<'_, '_, O> {
                 if c.dying {
                     return self.die(cpu);
                 }
+                let ctx = self.ctx(cpu, false);
+                let rcu = self.rcu;
+                rcu.nocb_deferred_wakeup(ctx, &mut self.hw);
+                let c = &mut self.hw.cpus[cpu as usize];
                 c.ct.idle_enter();
                 self.see(Sight::EqsEnter { cpu });
                 self.set_phase(cpu, Phase::Idle, u64::MAX);

@@ -28,6 +28,16 @@ impl Hw<'_> {
             *event = event.iter().copied().chain(first).min();
         }
     }
+
+    /// Takes a timer off whatever wheel it is on.
+    pub(super) fn cancel_timer(&mut self, armed_on: u32, timer: TimerId) {
+        self.cpus[armed_on as usize]
+            .wheel
+            .retain(|&(_, other)| other != timer);
+        if self.cpus[armed_on as usize].first_timer().is_none() {
+            self.hung.retain(|&(_, owner)| owner != armed_on);
+        }
+    }
 }
 
 impl<O: Observer> Kernel<'_, '_, O> {
@@ -121,6 +131,14 @@ impl<O: Observer> Kernel<'_, '_, O> {
                         self.hw.wake_soon(self.hw.gp_task);
                     }
                     TimerId::ExpTimeout(task) => self.exp_timed_out(task),
+                    TimerId::Nocb(group) => {
+                        let rcu = self.rcu;
+                        rcu.nocb_timer(group, &mut self.hw);
+                    }
+                    TimerId::NocbPoll(group) => {
+                        let task = self.hw.nocb.as_ref().map(|nocb| nocb.rcuog(group));
+                        task.into_iter().for_each(|task| self.hw.wake_soon(task));
+                    }
                     TimerId::SrcuGp(domain) => self.hw.queue_item(cpu, Item::SrcuGp(domain)),
                     TimerId::SrcuCallbacks(domain, of) => {
                         let state = &mut self.domains[domain as usize];
@@ -141,12 +159,7 @@ impl<O: Observer> Kernel<'_, '_, O> {
 
     /// Takes a timer off whatever wheel it is on.
     pub(super) fn cancel_timer(&mut self, armed_on: u32, timer: TimerId) {
-        self.hw.cpus[armed_on as usize]
-            .wheel
-            .retain(|&(_, other)| other != timer);
-        if self.hw.cpus[armed_on as usize].first_timer().is_none() {
-            self.hw.hung.retain(|&(_, owner)| owner != armed_on);
-        }
+        self.hw.cancel_timer(armed_on, timer);
     }
 
     /// At every idle entry and after every interrupt of an idle CPU: does it keep its tick?

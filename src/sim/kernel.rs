@@ -5,11 +5,11 @@ use super::cpu::{Cpu, Irq, RCU_SOFTIRQ, UserCb};
 use super::guest::{Guest, JUST_WAKE};
 use super::machine::{Machine, TimerMigration};
 use super::observe::{Observer, Sight};
-use super::program::{ExpeditedCaller, SrcuCall, SrcuCaller, Sweep};
+use super::program::{ExpeditedCaller, NocbState, SrcuCall, SrcuCaller, Sweep};
 use super::random::{Purpose, Stream};
 use super::sched::IdleMask;
 use super::srcu::DomainState;
-use super::task::{Program, RunMode, SchedClass, SyncCaller, Task, TaskId, TaskState};
+use super::task::{Program, RunMode, SchedClass, SyncCaller, Task, TaskId, TaskState, TimerId};
 use super::timer::Hierarchy;
 use super::workqueue::Workqueue;
 use crate::config::Tunables;
@@ -86,6 +86,8 @@ pub(super) struct Hw<'r> {
     /// Trace events, when they are wanted.
     pub trace: Option<Trace>,
     pub workqueue: Workqueue<'r>,
+    /// The kthreads of offloaded CPUs.
+    pub nocb: Option<Box<NocbState<'r>>>,
 }
 
 impl Hw<'_> {
@@ -172,6 +174,14 @@ impl World for Hw<'_> {
     fn wake(&mut self, kthread: Kthread) {
         match kthread {
             Kthread::Gp => self.wake_soon(self.gp_task),
+            Kthread::NocbGp(group) => {
+                let task = self.nocb.as_ref().map(|nocb| nocb.rcuog(group));
+                task.into_iter().for_each(|task| self.wake_soon(task));
+            }
+            Kthread::NocbCb(cpu) => {
+                let task = self.nocb.as_ref().map(|nocb| nocb.rcuop(cpu));
+                task.into_iter().for_each(|task| self.wake_soon(task));
+            }
         }
     }
 
@@ -194,6 +204,21 @@ impl World for Hw<'_> {
             Ipi::Exp => Irq::Exp,
         };
         self.interrupt(cpu, irq);
+    }
+
+    fn set_nocb_timer(&mut self, group: u32, jiffies: u64) {
+        self.cancel_nocb_timer(group);
+        let cpu = self.at_cpu;
+        self.arm_timer(cpu, TimerId::Nocb(group), jiffies);
+        if let Some(nocb) = &mut self.nocb {
+            nocb.armed_on(group, cpu);
+        }
+    }
+
+    fn cancel_nocb_timer(&mut self, group: u32) {
+        if let Some(cpu) = self.nocb.as_mut().and_then(|nocb| nocb.take_armed(group)) {
+            self.cancel_timer(cpu, TimerId::Nocb(group));
+        }
     }
 
     fn momentary_eqs(&mut self, cpu: u32) {
@@ -398,6 +423,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
             next_callback: 0,
             trace: None,
             workqueue: Workqueue::default(),
+            nocb: None,
         };
         let mut kernel = Kernel {
             rcu,
@@ -434,6 +460,7 @@ impl<'r, 'o, O: Observer> Kernel<'r, 'o, O> {
         kernel.hw.gp_task = kernel.add_task(Program::GpKthread, gp_cpu, gp_class, false);
         kernel.hw.worker_task = kernel.add_task(Program::Worker, gp_cpu, SchedClass::Other, false);
         kernel.boot_kthread(gp_cpu);
+        kernel.boot_nocb();
         for cpu in 0..online {
             kernel.schedule_noise(cpu);
         }

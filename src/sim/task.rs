@@ -19,6 +19,10 @@ pub(super) enum TimerId {
     SrcuGp(u32),
     /// The delay of this domain's callbacks of this CPU.
     SrcuCallbacks(u32, u32),
+    /// A deferred wake-up of this group's `rcuog`.
+    Nocb(u32),
+    /// This `rcuog` polls.
+    NocbPoll(u32),
 }
 
 /// Scheduling class, best first.
@@ -174,6 +178,10 @@ pub(super) enum Program {
     /// Background noise of one CPU; its bursts are set from outside.
     Noise,
     Ksoftirqd,
+    /// `rcuog` of a group of offloaded CPUs.
+    NocbGp(u32),
+    /// `rcuop` of an offloaded CPU.
+    NocbCb(u32),
 }
 
 impl Program {
@@ -192,6 +200,8 @@ impl Program {
             Program::SrcuReader(_) => "srcu_reader",
             Program::Noise => "noise",
             Program::Ksoftirqd => "ksoftirqd",
+            Program::NocbGp(_) => "rcuog",
+            Program::NocbCb(_) => "rcuop",
         }
     }
 }

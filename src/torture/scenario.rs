@@ -96,7 +96,7 @@ const HOTPLUG: Option<OnOff> = Some(OnOff {
     holdoff_s: 30,
 });
 
-const NO_NOCB: &str = "offloaded callbacks are not there yet";
+const NO_NOCB: &str = "offloaded callbacks are not tortured yet";
 const NO_BOOST: &str = "priority boosting of readers is not there yet";
 const NO_NOHZ_FULL: &str = "full dynticks are not there yet";
 const NO_LAZY: &str = "lazy callbacks are not there yet";

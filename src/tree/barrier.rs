@@ -32,6 +32,8 @@ pub(super) struct BarrierState {
 struct Outcome {
     ask: Vec<u32>,
     done: Vec<Waiter>,
+    /// Offloaded CPUs whose lists wait now and did not before.
+    look: Vec<u32>,
 }
 
 impl<C> Rcu<C> {
@@ -68,7 +70,9 @@ impl<C> Rcu<C> {
                 outcome.ask.push(rdp.cpu);
                 world.emit(|| event("OnlineQ", i64::from(rdp.cpu), state.count, state.seq));
             } else {
-                self.barrier_entrain(state, rdp, &mut rdp.own.lock(), world);
+                if self.barrier_entrain(state, rdp, &mut rdp.own.lock(), world) {
+                    outcome.look.push(rdp.cpu);
+                }
                 world.emit(|| event("OfflineNoCBQ", i64::from(rdp.cpu), state.count, state.seq));
             }
         }
@@ -81,17 +85,20 @@ impl<C> Rcu<C> {
         self.lock_node(rdp.leaf).qsmaskinitnext & rdp.grpmask != 0
     }
 
-    /// Puts the barrier's callback behind this CPU's last one, once per barrier.
+    /// Puts the barrier's callback behind this CPU's last one, once per barrier. True: `rcuog` has to look.
     pub(super) fn barrier_entrain(
         &self,
         state: &mut BarrierState,
         rdp: &CpuData<C>,
         own: &mut Own<C>,
         world: &mut impl World,
-    ) {
+    ) -> bool {
         if seq::state(state.seq) == 0 || rdp.barrier_seq_snap.load(Ordering::Relaxed) == state.seq {
-            return;
+            return false;
         }
+        let idle = own.bypass.is_some() && !own.cblist.pend();
+        // Behind those in the bypass too.
+        Self::nocb_flush(own, world.jiffies());
         if own.cblist.entrain(Cb::Barrier).is_ok() {
             rdp.cblist_len.store(own.cblist.len(), Ordering::SeqCst);
             state.count += 1;
@@ -100,6 +107,7 @@ impl<C> Rcu<C> {
             world.emit(|| event("IRQNQ", -1, state.count, state.seq));
         }
         rdp.barrier_seq_snap.store(state.seq, Ordering::Release);
+        idle && own.cblist.pend()
     }
 
     /// The interrupt that a barrier sent to `cpu`: it runs there, or, when `cpu` went offline before
@@ -108,8 +116,10 @@ impl<C> Rcu<C> {
         let outcome = {
             let mut state = self.barrier.lock();
             let rdp = &self.cpus[cpu as usize];
-            self.barrier_entrain(&mut state, rdp, &mut rdp.own.lock(), world);
             let mut outcome = Outcome::default();
+            if self.barrier_entrain(&mut state, rdp, &mut rdp.own.lock(), world) {
+                outcome.look.push(cpu);
+            }
             self.barrier_drop(&mut state, 1, &mut outcome, world);
             outcome
         };
@@ -152,12 +162,16 @@ impl<C> Rcu<C> {
             let next = self.barrier_start(state, world);
             outcome.ask.extend(next.ask);
             outcome.done.extend(next.done);
+            outcome.look.extend(next.look);
         }
     }
 
     fn barrier_deliver(&self, outcome: Outcome, world: &mut impl World) {
         for cpu in outcome.ask {
             world.send_ipi(cpu, Ipi::Barrier);
+        }
+        for cpu in outcome.look {
+            self.nocb_wake(cpu, world);
         }
         for waiter in outcome.done {
             world.complete(waiter, self.gp_seq());

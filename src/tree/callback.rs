@@ -4,6 +4,7 @@
 //! RCU core request a grace period. Only a flood asks at once.
 
 use super::chunks::Chunks;
+use super::nocb;
 use super::preempt::Reader;
 use super::rcu::{Cb, CpuData, FLAG_FQS, Own, Rcu};
 use super::request::segments;
@@ -47,11 +48,17 @@ impl<C: Callback> Rcu<C> {
     pub fn call(&self, ctx: Ctx, callback: Cb<C>, world: &mut impl World) {
         let rdp = &self.cpus[ctx.cpu as usize];
         let (mut wake, mut force) = (false, false);
+        let mut nocb = nocb::Call::Nothing;
         {
             let mut own = rdp.own.lock();
             self.check_cb_ovld(rdp, &own);
             let (rhp, func) = (callback.rhp(), callback.func());
-            own.cblist.enqueue(callback);
+            let offloaded = own.bypass.is_some();
+            if offloaded {
+                nocb = self.nocb_enqueue(ctx, rdp, &mut own, callback, world);
+            } else {
+                own.cblist.enqueue(callback);
+            }
             world.emit(|| Event::Callback {
                 rhp,
                 func,
@@ -67,11 +74,12 @@ impl<C: Callback> Rcu<C> {
             };
             rdp.cblist_len.store(own.cblist.len(), order);
             let mark = own.qlen_last_fqs_check + self.tun.qhimark as u64;
-            if own.cblist.len() > mark {
+            if own.cblist.len() > mark && !offloaded {
                 (wake, force) = self.flood(rdp, &mut own, world);
             }
         }
         world.spend(Work::CallRcu);
+        self.nocb_call(ctx.cpu, nocb, world);
         if wake {
             self.wake_gp_kthread(ctx, world);
         }
@@ -168,19 +176,21 @@ impl<C: Callback> Rcu<C> {
         let wake = {
             let mut own = rdp.own.lock();
             // This is what normally starts a grace period.
-            !self.gp_in_progress()
+            own.bypass.is_none()
+                && !self.gp_in_progress()
                 && !own.cblist.restempty(super::cblist::NEXT_READY)
                 && self.accelerate_cbs_unlocked(rdp, &mut own, world)
         };
         if wake {
             self.wake_gp_kthread(ctx, world);
         }
+        self.nocb_deferred_wakeup(ctx, world);
     }
 
     /// Callbacks wait to be invoked on this CPU, and nobody is at it.
     pub fn has_ready_callbacks(&self, cpu: u32) -> bool {
         let own = self.cpus[cpu as usize].own.lock();
-        own.cblist.ready() && !own.in_batch
+        own.cblist.ready() && !own.in_batch && own.bypass.is_none()
     }
 
     /// Second part of [`Rcu::core`]: the callbacks that may be invoked, if any. Batches of one CPU
@@ -192,7 +202,7 @@ impl<C: Callback> Rcu<C> {
             let waiting = own.cblist.extract_pend();
             own.cblist.insert_done(waiting);
         }
-        if !own.cblist.ready() || own.in_batch {
+        if !own.cblist.ready() || own.in_batch || own.bypass.is_some() {
             world.emit(|| Event::Utilization("End RCU core"));
             return None;
         }
@@ -220,6 +230,30 @@ impl<C: Callback> Rcu<C> {
                         .div_ceil(1_000_000_000)
                         .max(1)
             }),
+        })
+    }
+
+    /// What `rcuop` invokes: all that is ready, without a limit.
+    pub(super) fn unlimited_batch(&self, cpu: u32, world: &mut impl World) -> Option<Batch<'_, C>> {
+        let rdp = &self.cpus[cpu as usize];
+        let mut own = rdp.own.lock();
+        if !own.cblist.ready() || own.in_batch {
+            return None;
+        }
+        own.in_batch = true;
+        world.emit(|| Event::BatchStart {
+            qlen: own.cblist.len(),
+            blimit: u64::MAX,
+        });
+        let callbacks = own.cblist.extract_done();
+        Some(Batch {
+            rcu: self,
+            rdp,
+            callbacks,
+            invoked: 0,
+            limit: u64::MAX,
+            deadline_ns: None,
+            deadline_jiffies: None,
         })
     }
 }
@@ -272,14 +306,16 @@ impl<C: Callback> Batch<'_, C> {
     pub fn finish(self, ctx: Ctx, need_resched: bool, world: &mut impl World) {
         let (rdp, invoked) = (self.rdp, self.invoked);
         drop(self);
-        let more = rdp.own.lock().cblist.ready();
+        let own = rdp.own.lock();
+        let (more, offloaded) = (own.cblist.ready(), own.bypass.is_some());
+        std::mem::drop(own);
         world.emit(|| Event::BatchEnd {
             invoked,
             more,
             need_resched,
             idle: ctx.current == Current::Idle,
         });
-        if more {
+        if more && !offloaded {
             world.raise_core(rdp.cpu);
         }
         world.emit(|| Event::Utilization("End RCU core"));

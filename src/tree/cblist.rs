@@ -99,6 +99,11 @@ impl<T> SegCbList<T> {
         self.segments[NEXT].push_back(callback);
     }
 
+    /// Counts a callback that is queued elsewhere, until [`SegCbList::insert_pend`] brings it.
+    pub fn count_one(&mut self) {
+        self.len += 1;
+    }
+
     /// Adds a callback behind the last one that is queued, for a barrier: it needs no grace period
     /// of its own. Gives the callback back when the list is empty.
     pub fn entrain(&mut self, callback: T) -> Result<(), T> {

@@ -7,7 +7,7 @@
 use super::qs::Report;
 use super::rcu::{FLAG_FQS, FLAG_INIT, Rcu};
 use super::seq;
-use super::world::{Ctx, Current, Fence, GpRecord, Work, World};
+use super::world::{Ctx, Current, Fence, GpRecord, Kthread, Work, World};
 use crate::stats::Resolution;
 use crate::sync::{Ordering, mutated, order};
 use crate::trace::Event;
@@ -556,7 +556,7 @@ impl<C> Rcu<C> {
     fn cleanup_step(&self, k: &mut GpKthread, index: usize, ctx: Ctx, world: &mut impl World) -> GpWait {
         let rdp = &self.cpus[ctx.cpu as usize];
         let node = &self.nodes[index];
-        {
+        let rcuogs = {
             let mut own = (rdp.leaf == index).then(|| rdp.own.lock());
             let mut state = self.lock_node(index);
             promise_eq!(
@@ -594,6 +594,10 @@ impl<C> Rcu<C> {
                 let over = cpu.cblist_len.load(Ordering::Relaxed) as i64 >= self.tun.qovld;
                 self.set_cb_ovld(cpu, over);
             }
+            self.nocb_waiting(index, ended)
+        };
+        for group in rcuogs {
+            world.wake(Kthread::NocbGp(group));
         }
         world.spend(Work::CleanupNode);
         k.phase = Phase::AfterCleanup(index);
@@ -639,6 +643,7 @@ impl<C> Rcu<C> {
             }
             let asked = own
                 .as_deref_mut()
+                .filter(|own| own.bypass.is_none())
                 .is_some_and(|own| self.accelerate_cbs(0, &mut root, rdp, &mut own.cblist, world));
             if !asked && k.need_gp {
                 self.change_gp_flags(|_| FLAG_INIT);

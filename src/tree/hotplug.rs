@@ -100,6 +100,10 @@ impl<C> Rcu<C> {
     pub fn migrate_callbacks(&self, ctx: Ctx, dead: u32, world: &mut impl World) -> bool {
         let from = &self.cpus[dead as usize];
         let to = &self.cpus[ctx.cpu as usize];
+        if self.is_offloaded(dead) {
+            // They stay: rcuog and rcuop go on with them.
+            return true;
+        }
         if from.cblist_len.load(Ordering::SeqCst) == 0 {
             from.own.lock().enabled = false;
             return true;
@@ -121,6 +125,7 @@ impl<C> Rcu<C> {
                 return false;
             }
             self.barrier_entrain(&mut barrier, from, dead_own, world);
+            Self::nocb_flush(own, world.jiffies());
             let mut leaf = self.lock_node(to.leaf);
             let leaf_seq = self.nodes[to.leaf].gp_seq.load(Ordering::Relaxed);
             dead_own.cblist.advance(leaf_seq);
@@ -140,6 +145,7 @@ impl<C> Rcu<C> {
         if wake {
             self.wake_gp_kthread(ctx, world);
         }
+        self.nocb_wake(ctx.cpu, world);
         true
     }
 }

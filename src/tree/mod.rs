@@ -21,6 +21,8 @@
 //! | `handoff` | `exp_mutex` |
 //! | `stall` | grace periods that last too long |
 //! | `hotplug` | CPUs coming and going |
+//! | `nocb`, `nocb_bypass` | callback offloading: groups and wake-ups; queueing |
+//! | `nocb_gp`, `nocb_cb` | its kthreads: `rcuog`, which waits; `rcuop`, which invokes |
 //! | `sync` | `synchronize_rcu()` by callback and by direct wake |
 //! | `snapshot` | the whole tree as data |
 
@@ -45,6 +47,10 @@ pub mod geometry;
 mod gp;
 mod handoff;
 mod hotplug;
+mod nocb;
+mod nocb_bypass;
+mod nocb_cb;
+mod nocb_gp;
 mod poll;
 mod preempt;
 mod qs;
@@ -64,6 +70,7 @@ pub use exp::{ExpCall, ExpStep};
 pub use gp::{GpKthread, GpResume, GpState, GpWait, Upcoming};
 #[cfg(treercu_loom)]
 pub use handoff::HandOff;
+pub use nocb_gp::{NocbGpKthread, NocbGpWait};
 pub use poll::{COMPLETED, FullCookie};
 pub use preempt::Reader;
 pub use rcu::{Cb, Rcu};

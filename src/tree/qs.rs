@@ -132,10 +132,11 @@ impl<C> Rcu<C> {
     fn pending(&self, rdp: &CpuData<C>, own: &Own<C>) -> bool {
         let in_progress = self.gp_in_progress();
         (own.core_needs_qs && !own.norm && in_progress)
-            || own.cblist.ready()
+            || (own.cblist.ready() && own.bypass.is_none())
             || (!in_progress && !own.cblist.restempty(super::cblist::NEXT_READY))
             || self.nodes[rdp.leaf].gp_seq.load(Ordering::Relaxed) != rdp.gp_seq.load(Ordering::Relaxed)
             || rdp.gpwrap.load(Ordering::Relaxed)
+            || (own.bypass.is_some() && self.nocb_wake_is_due(rdp))
     }
 
     /// `rcu_check_quiescent_state()`: notice grace-period changes, report what was recorded.
@@ -179,7 +180,7 @@ impl<C> Rcu<C> {
         }
         let owed = node.qsmask.load(Ordering::Relaxed) & rdp.grpmask != 0;
         let wake = if seq::completed_gp(cpu_seq, node_seq) || gpwrap {
-            let wake = self.advance_cbs(leaf, rdp, &mut own.cblist, world);
+            let wake = own.bypass.is_none() && self.advance_cbs(leaf, rdp, &mut own.cblist, world);
             own.core_needs_qs = false;
             world.emit(|| Event::GracePeriod {
                 gp_seq: cpu_seq,
@@ -187,7 +188,8 @@ impl<C> Rcu<C> {
             });
             wake
         } else {
-            let wake = self.accelerate_cbs(rdp.leaf, leaf, rdp, &mut own.cblist, world);
+            let wake =
+                own.bypass.is_none() && self.accelerate_cbs(rdp.leaf, leaf, rdp, &mut own.cblist, world);
             own.core_needs_qs &= owed;
             wake
         };
@@ -268,7 +270,8 @@ impl<C> Rcu<C> {
             if node.qsmask.load(Ordering::Relaxed) & rdp.grpmask == 0 {
                 return;
             }
-            let wake = self.accelerate_cbs(rdp.leaf, &mut leaf, rdp, &mut own.cblist, world);
+            let wake =
+                own.bypass.is_none() && self.accelerate_cbs(rdp.leaf, &mut leaf, rdp, &mut own.cblist, world);
             promise!(
                 !wake,
                 "a grace period is in progress, so no wake-up is needed to start one"

@@ -9,6 +9,8 @@ use super::cblist::SegCbList;
 use super::exp::{ExpNode, Expedited};
 use super::geometry::{Geometry, NodeShape};
 use super::gp::GpState;
+use super::nocb::Offloading;
+use super::nocb_bypass::Bypass;
 use super::poll::Polled;
 use super::seq;
 use super::snapshot::{CpuSnapshot, NodeSnapshot, Snapshot};
@@ -124,6 +126,8 @@ pub(super) struct Own<C> {
     pub enabled: bool,
     /// A deferred quiescent state already raised the RCU core.
     pub defer_qs_pending: bool,
+    /// The bypass list of an offloaded CPU.
+    pub bypass: Option<Box<Bypass<C>>>,
 }
 
 /// What stands behind it begins a cache line.
@@ -162,6 +166,8 @@ pub struct Rcu<C> {
     /// Makes "reported" and "mask cleared" of an outgoing CPU one step for grace-period initialisation.
     pub(super) ofl_lock: FullLock<()>,
     pub(super) polled: Polled,
+    /// Callback offloading, where some CPU is offloaded.
+    pub(super) nocb: Option<Box<Offloading>>,
     pub(super) exp: Expedited,
     pub(super) barrier: FullLock<BarrierState>,
 }
@@ -228,6 +234,7 @@ impl<C> Rcu<C> {
                     in_batch: false,
                     enabled: true,
                     defer_qs_pending: false,
+                    bypass: tun.offloaded.contains(&cpu).then(Box::default),
                 }),
                 gp_seq: AtomicU64::new(seq::SEQ_BOOT),
                 gp_seq_needed: AtomicU64::new(seq::SEQ_BOOT),
@@ -242,6 +249,7 @@ impl<C> Rcu<C> {
                 barrier_seq_snap: AtomicU64::new(0),
             })
             .collect();
+        let nocb = Offloading::new(tun, |cpu| geometry.leaf_of(cpu));
         Ok(Rcu {
             tun: tun.clone(),
             preemptible: tun.preempt.is_preemptible(),
@@ -258,6 +266,7 @@ impl<C> Rcu<C> {
             srs: SyncRequests::default(),
             ofl_lock: FullLock::new(()),
             polled: Polled::default(),
+            nocb,
             exp: Expedited::new(tun.maxcpus),
             barrier: FullLock::new(BarrierState::default()),
             gp_start_jiffies: AtomicU64::new(0),
@@ -296,14 +305,22 @@ impl<C> Rcu<C> {
         self.cpus[cpu as usize].gp_seq.load(Ordering::Relaxed)
     }
 
+    /// The grace-period number as this CPU's leaf has it.
+    pub fn leaf_gp_seq(&self, cpu: u32) -> u64 {
+        self.nodes[self.cpus[cpu as usize].leaf]
+            .gp_seq
+            .load(Ordering::Acquire)
+    }
+
     /// The last grace period whose end this CPU has noticed, as its number while it ran.
     pub fn last_gp_of(&self, cpu: u32) -> u64 {
         (self.cpu_gp_seq(cpu) & !seq::SEQ_MASK).wrapping_sub(seq::SEQ_GP - 1)
     }
 
-    /// `rcu_needs_cpu()`: callbacks are queued, so an idle CPU keeps its tick (invariant I10).
+    /// `rcu_needs_cpu()`: callbacks are queued here that this CPU itself has to look after, so it keeps its
+    /// tick when idle (invariant I10).
     pub fn needs_cpu(&self, cpu: u32) -> bool {
-        self.cpus[cpu as usize].cblist_len.load(Ordering::Relaxed) != 0
+        self.cpus[cpu as usize].cblist_len.load(Ordering::Relaxed) != 0 && !self.is_offloaded(cpu)
     }
 
     /// Callbacks queued on this CPU and not yet finished.

@@ -60,6 +60,10 @@ pub enum Ipi {
 pub enum Kthread {
     /// The grace-period kthread.
     Gp,
+    /// `rcuog` of this group of offloaded CPUs.
+    NocbGp(u32),
+    /// `rcuop` of this CPU.
+    NocbCb(u32),
 }
 
 /// Deferred work of the engine.
@@ -169,6 +173,14 @@ pub trait World {
     fn queue_work(&mut self, item: WorkItem) -> bool;
     /// Account for work done.
     fn spend(&mut self, work: Work);
+    /// Has [`super::Rcu::nocb_timer`] called in so many jiffies, and not when it was to be called before.
+    fn set_nocb_timer(&mut self, _group: u32, _jiffies: u64) {
+        unreachable!("no CPU of this world is offloaded")
+    }
+    /// Does not have it called.
+    fn cancel_nocb_timer(&mut self, _group: u32) {
+        unreachable!("no CPU of this world is offloaded")
+    }
     /// Nobody but the caller can be inside a section on that CPU, which is its own. Always so where a CPU runs
     /// one task at a time.
     fn is_alone(&self, _cpu: u32) -> bool {

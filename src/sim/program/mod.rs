@@ -8,6 +8,7 @@
 //! | `load.rs` | busy CPUs |
 //! | `readers.rs` | read-side sections |
 //! | `callbacks.rs` | callback floods, periodic interrupts |
+//! | `nocb.rs` | the kthreads of offloaded CPUs |
 //! | `hotplug.rs` | CPUs going offline and coming back |
 //! | `sweep.rs` | CPUs taken offline one after the other |
 //! | `srcu.rs` | updaters and readers of SRCU domains |
@@ -17,12 +18,14 @@ mod expedited;
 mod hotplug;
 mod kthreads;
 mod load;
+mod nocb;
 mod readers;
 mod srcu;
 mod sweep;
 mod sync;
 
 pub(super) use expedited::ExpeditedCaller;
+pub(super) use nocb::NocbState;
 pub(super) use srcu::{SrcuCall, SrcuCaller, SrcuReader};
 pub(super) use sweep::Sweep;
 
@@ -52,6 +55,8 @@ impl<O: Observer> Kernel<'_, '_, O> {
             // A noise burst is set when it begins; when it is over there is nothing left.
             Program::Noise => Next::Block,
             Program::Ksoftirqd => self.next_of_ksoftirqd(cpu),
+            Program::NocbGp(group) => self.next_of_rcuog(id, group, cpu),
+            Program::NocbCb(of) => self.next_of_rcuop(of, cpu),
         }
     }
 
